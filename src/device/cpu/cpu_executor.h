@@ -1,0 +1,34 @@
+#pragma once
+// The executor on CPU cores.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "device/executor.h"
+#include "kernels/kernel_table.h"
+#include "model/model.h"
+
+namespace weft {
+
+struct CpuOptions {
+  const KernelTable* kernels = nullptr;
+  int threads = 1;
+  bool pin = false;         // worker i on the i-th physical core
+  KvType kv_type = KvType::kF16;
+  ExecutorLimits limits;    // all set
+};
+
+// Bytes of one KV block over all layers, and of everything else the executor takes besides the packed weights.
+int64_t kv_block_bytes(const Model& model, const KernelTable& kernels, KvType type);
+int64_t packed_weight_bytes(const Model& model, const KernelTable& kernels);
+
+// Packs the weights (all threads; the file's pages are dropped as they are packed) and allocates everything that a
+// step needs. progress(share done, 0 ... 1) is called from this thread. Model and checkpoint must outlive the executor
+// only as far as Model's config, names and operations go: no weight byte is read after this returns.
+Result<std::unique_ptr<Executor>> make_cpu_executor(const Model& model, const Checkpoint& checkpoint,
+                                                    const CpuOptions& options,
+                                                    const std::function<void(double)>& progress = {});
+
+}  // namespace weft

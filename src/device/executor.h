@@ -1,0 +1,129 @@
+#pragma once
+// The seam between engine and device. The engine says what to run (quanta of passes of segments), the device owns
+// everything with bytes in it: weights, KV blocks, hidden states, logits, samplers.
+//
+// Thread: every function is called by the engine thread only.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "device/sampling.h"
+
+namespace weft {
+
+// Prompt rows but the last are prefill class, the last prompt row and generated rows decode class, also when
+// recomputed. A device whose two attention kernels differ in bits picks by it.
+enum class RowClass : uint8_t { kPrefill, kDecode };
+
+enum class Outputs : uint8_t {
+  kNone,
+  kLast,  // sample after the segment's last row
+  kAll,   // every row: the logprob of its target; a row whose target is kSample is sampled
+};
+inline constexpr TokenId kSample = -1;
+
+// Consecutive rows of one sequence within a pass.
+struct Segment {
+  SlotId slot = 0;
+  int32_t first_position = 0;
+  int32_t rows = 0;
+  RowClass row_class = RowClass::kDecode;
+  std::span<const TokenId> tokens;  // [rows]; empty (and rows == 1): the slot's last sample
+  Outputs outputs = Outputs::kNone;
+  std::span<const TokenId> targets;  // [rows] for kAll, else empty
+  std::span<const BlockId> blocks;   // covers positions 0 ... first_position + rows - 1
+};
+
+// A batch of rows on its walk through the layers. Its hidden state [rows, hidden] is kept by the device under `id`
+// from the quantum that starts at layer 0 to the one that ends at the last layer, or until drop_pass.
+using PassId = int32_t;  // 0 ... ExecutorLimits::passes - 1
+struct Pass {
+  PassId id = 0;
+  std::vector<Segment> segments;  // the same at each of its quanta
+
+  int64_t rows() const {
+    int64_t n = 0;
+    for (const Segment& s : segments) n += s.rows;
+    return n;
+  }
+};
+
+// What a group runs between two looks at its inbox: the rows of all its passes share the matrix multiplications of
+// layers [layer_begin, layer_end). Layer 0 starts with the embedding; the last layer ends with head and sampler.
+struct Quantum {
+  uint64_t id = 0;
+  std::vector<const Pass*> passes;  // alive and unchanged until the quantum's completion
+  int layer_begin = 0;
+  int layer_end = 0;
+};
+
+struct OutputRow {
+  PassId pass = 0;
+  int32_t segment = 0;  // index in the pass
+  int32_t row = 0;      // index in the segment
+  TokenId token = -1;   // the sample, or the row's target
+  bool finite = true;   // false: a logit was not a number; token and logprobs mean nothing
+  float logprob = 0;    // where top_logprobs >= 0, or of a target
+  std::vector<TokenLogprob> top;  // descending
+};
+
+struct Completion {
+  uint64_t quantum = 0;
+  TimePoint start{};
+  TimePoint end{};
+  double busy_core_seconds = 0;  // inside operators: no barrier waits, no idling
+  std::vector<OutputRow> outputs;
+  Status status;  // a device fault: the quantum's requests have to end in error
+};
+
+// A sequence's place on the device: its sampler and the counts that penalties need.
+struct SlotInit {
+  SamplingParams sampling;
+  uint64_t seed = 0;
+  uint32_t choice = 0;               // index among the n choices of a request
+  std::span<const TokenId> prompt;
+  std::span<const TokenId> output;   // tokens already generated, after preemption
+};
+
+struct ExecutorLimits {
+  int slots = 0;           // sequences at once
+  int passes = 0;          // passes open at once
+  int rows = 0;            // rows of all passes of a quantum
+  int output_rows = 0;     // rows of a quantum that reach the head; more are refused by WEFT_CHECK
+  int context = 0;         // longest sequence
+  int blocks = 0;          // KV blocks in the pool
+};
+
+using GroupId = int32_t;
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual const ExecutorLimits& limits() const = 0;
+  virtual int layers() const = 0;
+  virtual int vocab() const = 0;
+  virtual int groups() const = 0;
+  virtual int cores(GroupId group) const = 0;
+  virtual std::string description() const = 0;  // "cpu avx512vnni, 2 threads, kv f16"
+
+  // A slot may be opened and closed while quanta that do not name it run.
+  virtual void open_slot(SlotId slot, const SlotInit& init) = 0;
+  virtual void close_slot(SlotId slot) = 0;
+
+  // Returns at once; at most one quantum per group is unfinished. Requires: all blocks, slots and limits hold.
+  virtual void start(GroupId group, const Quantum& quantum) = 0;
+  // The next finished quantum of any group, or nullopt at the deadline. Requires a started one. On a CPU the caller
+  // works as worker 0, so the deadline only counts between quanta.
+  virtual std::optional<Completion> wait(TimePoint deadline) = 0;
+  // Forgets the hidden state of a pass left before its last layer.
+  virtual void drop_pass(PassId pass) = 0;
+};
+
+}  // namespace weft

@@ -70,6 +70,7 @@ struct OutputRow {
   TokenId token = -1;   // the sample, or the row's target
   bool finite = true;   // false: a logit was not a number; token and logprobs mean nothing
   float logprob = 0;    // where top_logprobs >= 0, or of a target
+  float log_sum_exp = 0;  // where logprob is set: of the row's logits, so that logprob + log_sum_exp is a raw logit
   std::vector<TokenLogprob> top;  // descending
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // Checkpoint: a model file as named tensors and metadata, memory-mapped.
 
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -14,6 +15,8 @@
 
 namespace weft {
 
+class MappedFile;
+
 struct NamedTensor {
   std::string name;
   TensorView view;  // into the mapping
@@ -22,11 +25,13 @@ struct NamedTensor {
 // Immutable after open; any thread may read. Tensor views live as long as the checkpoint.
 class Checkpoint {
  public:
-  // Opens a GGUF (version 2 or 3). For a file named *-00001-of-0000N.gguf its siblings are opened too. Every offset
-  // and count is held against the file's size before it is used; errors name the file and the field.
+  // Opens a GGUF (version 2 or 3). For a file named *-00001-of-0000N.gguf its siblings are opened
+  // too; the metadata is that of the first. Every offset and count is held against the file's size
+  // before it is used; errors name the file and the field.
   static Result<Checkpoint> open(const std::filesystem::path& path);
 
-  // The same from bytes already in memory (which must outlive the checkpoint): tests and fuzzing.
+  // The same from bytes already in memory (which must outlive the checkpoint): tests and fuzzing. A
+  // part of a split model is refused.
   static Result<Checkpoint> parse(std::span<const std::byte> bytes, std::string_view name);
 
   const Metadata& metadata() const { return metadata_; }
@@ -39,12 +44,15 @@ class Checkpoint {
   void drop_pages(const TensorView& view) const;
 
  private:
-  class Mapping;
+  Status add_part(std::span<const std::byte> bytes, std::string_view name, int number, int count);
+  Status index_names();
+
   std::filesystem::path path_;
   uint64_t file_bytes_ = 0;
-  std::vector<std::shared_ptr<const Mapping>> mappings_;
+  std::vector<std::shared_ptr<const MappedFile>> files_;
   Metadata metadata_;
   std::vector<NamedTensor> tensors_;
+  std::vector<size_t> by_name_;  // indices into tensors_, sorted by name
 };
 
 }  // namespace weft

@@ -15,9 +15,9 @@ struct GgufPart {
   std::vector<NamedTensor> tensors;  // views into the bytes
 };
 
-// Holds every count and offset against the bytes before it is used. What the metadata takes in memory is at most the
-// file's size, or 64 MiB for smaller files (short strings are larger in memory than in the file). `name` begins every
-// error.
+// Holds every count and offset against the bytes before it is used. What the metadata takes in
+// memory is at most the file's size, or 64 MiB for smaller files (short strings are larger in
+// memory than in the file). `name` begins every error.
 Result<GgufPart> parse_gguf(std::span<const std::byte> bytes, std::string_view name);
 
 }  // namespace weft

@@ -16,7 +16,8 @@ namespace weft {
 
 class GgufWriter {
  public:
-  // Metadata is written with GGUF types: int64_t as i32 where it fits, uint64_t as u32 where it fits, double as f32.
+  // Metadata is written with GGUF types: int64_t as i32 where it fits, uint64_t as u32 where it
+  // fits, double as f32.
   void add(std::string key, MetaValue value);
 
   // Fills `out` (the tensor's whole data) when the writer comes to it.
@@ -24,8 +25,10 @@ class GgufWriter {
   void add_tensor(std::string name, DType dtype, Shape shape, Fill fill);
 
   uint64_t data_bytes() const;  // of all tensors, padding included
-  // Writes the file; calls progress(bytes written so far) after each tensor. A partial file is removed on failure.
-  Status write(const std::filesystem::path& path, const std::function<void(uint64_t)>& progress = {}) const;
+  // Writes the file; calls progress(bytes written so far) after each tensor. A partial file is
+  // removed on failure.
+  Status write(const std::filesystem::path& path,
+               const std::function<void(uint64_t)>& progress = {}) const;
   std::vector<std::byte> to_bytes() const;
 
  private:

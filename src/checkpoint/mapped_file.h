@@ -19,7 +19,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   bool contains(std::span<const std::byte> part) const;
-  // Gives back the memory of the pages that hold `part`; they are read again from the file when touched.
+  // Gives back the memory of the pages that hold `part`; they are read again from the file when
+  // touched.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:

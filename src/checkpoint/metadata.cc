@@ -11,8 +11,9 @@
 namespace weft {
 namespace {
 
-constexpr size_t kShownBytes = 64;   // of a string
-constexpr size_t kShownElements = 8;  // arrays up to this long are shown whole, of longer ones half as many
+constexpr size_t kShownBytes = 64;  // of a string
+constexpr size_t kShownElements =
+    8;  // arrays up to this long are shown whole, of longer ones half as many
 
 template <class T>
 std::string show(const T& value) {
@@ -52,7 +53,8 @@ Error wrong_type(std::string_view key, const MetaValue& value, std::string_view 
 std::optional<int64_t> to_int(const MetaValue& value) {
   if (const auto* i = std::get_if<int64_t>(&value)) return *i;
   const auto* u = std::get_if<uint64_t>(&value);
-  if (u == nullptr || *u > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+  if (u == nullptr || *u > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    return std::nullopt;
   return static_cast<int64_t>(*u);
 }
 
@@ -65,8 +67,8 @@ std::optional<double> to_float(const MetaValue& value) {
 
 // The getters of scalars: `convert` answers nullopt for a value that is not of the wanted type.
 template <class T, class Convert>
-Result<std::optional<T>> get_scalar(const MetaValue* value, std::string_view key, std::string_view wanted,
-                                    Convert convert) {
+Result<std::optional<T>> get_scalar(const MetaValue* value, std::string_view key,
+                                    std::string_view wanted, Convert convert) {
   if (value == nullptr) return std::optional<T>();
   std::optional<T> converted = convert(*value);
   if (!converted) return wrong_type(key, *value, wanted);
@@ -75,8 +77,8 @@ Result<std::optional<T>> get_scalar(const MetaValue* value, std::string_view key
 
 // The same for arrays of numbers, element by element.
 template <class T, class Convert>
-Result<std::optional<std::vector<T>>> get_numbers(const MetaValue* value, std::string_view key, std::string_view wanted,
-                                                  Convert convert) {
+Result<std::optional<std::vector<T>>> get_numbers(const MetaValue* value, std::string_view key,
+                                                  std::string_view wanted, Convert convert) {
   if (value == nullptr) return std::optional<std::vector<T>>();
   const auto* array = std::get_if<MetaArray>(value);
   if (array == nullptr) return wrong_type(key, *value, wanted);
@@ -103,10 +105,13 @@ Result<std::optional<std::vector<T>>> get_numbers(const MetaValue* value, std::s
 
 }  // namespace
 
-void Metadata::add(std::string key, MetaValue value) { entries_.emplace_back(std::move(key), std::move(value)); }
+void Metadata::add(std::string key, MetaValue value) {
+  entries_.emplace_back(std::move(key), std::move(value));
+}
 
 const MetaValue* Metadata::find(std::string_view key) const {
-  const auto it = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.first == key; });
+  const auto it = std::find_if(entries_.begin(), entries_.end(),
+                               [&](const auto& entry) { return entry.first == key; });
   return it == entries_.end() ? nullptr : &it->second;
 }
 

@@ -13,13 +13,15 @@
 
 namespace weft {
 
-// Array elements keep the width of the file only where it matters: integers widen to 64 bits, floats to double.
-using MetaArray = std::variant<std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>, std::vector<bool>,
-                               std::vector<std::string>>;
+// Array elements keep the width of the file only where it matters: integers widen to 64 bits,
+// floats to double.
+using MetaArray = std::variant<std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
+                               std::vector<bool>, std::vector<std::string>>;
 using MetaValue = std::variant<int64_t, uint64_t, double, bool, std::string, MetaArray>;
 
-// In the file's order. Getters answer nullopt where the key is absent and an error, naming the key, where its value
-// has another type or does not fit. Integers of either sign and width convert where they fit.
+// In the file's order. Getters answer nullopt where the key is absent and an error, naming the key,
+// where its value has another type or does not fit. Integers of either sign and width convert where
+// they fit.
 class Metadata {
  public:
   void add(std::string key, MetaValue value);  // the caller has made sure that the key is new

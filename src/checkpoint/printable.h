@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// `text` with control characters and bytes that are not UTF-8 as escapes ("\n", "\xff"), cut after about `max_bytes`
-// bytes of it, never inside a character; what was cut shows as "...".
+// `text` with control characters and bytes that are not UTF-8 as escapes ("\n", "\xff"), cut after
+// about `max_bytes` bytes of it, never inside a character; what was cut shows as "...".
 std::string printable(std::string_view text, size_t max_bytes = 64);
 
 }  // namespace weft

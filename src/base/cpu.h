@@ -2,6 +2,8 @@
 // What this process may use of the machine.
 
 #include <cstdint>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,13 @@ struct CpuTopology {
 
 CpuTopology read_cpu_topology();
 
-// Bytes of memory that can still be taken: what the kernel calls available, under the cgroup's limit.
+// Bytes of memory that can still be taken: what the kernel calls available, under the cgroup's
+// limit.
 uint64_t available_memory();
+
+// The same of a machine whose /proc and /sys lie under `root`, with `allowed` as the affinity mask
+// (ascending): tests.
+CpuTopology read_cpu_topology(const std::filesystem::path& root, std::span<const int> allowed);
+uint64_t available_memory(const std::filesystem::path& root);
 
 }  // namespace weft

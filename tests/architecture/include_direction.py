@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Holds the code to the folder table of docs/architecture.md.
+
+A folder under src/ includes headers only of itself and of the folders in its line, and its library links exactly
+these. The rows are ordered: a folder may use only folders above it, so there can be no cycle. main() and the
+environment belong to tools/.
+"""
+
+import re
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/', re.MULTILINE)
+LIBRARY = re.compile(r"weft_library\((\w+)([^)]*)\)")
+
+
+def folder_table(text):
+    """The table as {folder: set of folders it may use}, in order."""
+    body = text.partition("| folder | holds | may use |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| ([a-z]+) \| [^|]* \| *([a-z, ]*?) *\|$", body, re.MULTILINE)
+    return {folder: {f.strip() for f in uses.split(",") if f.strip()} for folder, uses in rows}
+
+
+TABLE = folder_table((ROOT / "docs/architecture.md").read_text())
+SOURCES = sorted(p for p in (ROOT / "src").rglob("*") if p.suffix in (".h", ".cc"))
+
+
+def library_of(folder):
+    """The folders that src/<folder>/CMakeLists.txt links: (by the library, by its tests)."""
+    text = re.sub(r"#.*", "", (ROOT / "src" / folder / "CMakeLists.txt").read_text())
+    match = LIBRARY.search(text)
+    assert match and match[1] == folder, f"src/{folder}/CMakeLists.txt has no weft_library({folder} ...)"
+    deps, _, test_deps = match[2].partition("TEST_DEPS")
+    return tuple(set(re.findall(r"\bweft_(\w+)", part)) for part in (deps, test_deps))
+
+
+class IncludeDirection(unittest.TestCase):
+    maxDiff = None
+
+    def test_table_names_every_folder_in_order(self):
+        folders = {p.name for p in (ROOT / "src").iterdir() if p.is_dir()}
+        self.assertEqual(set(TABLE), folders)
+        above = set()
+        for folder, uses in TABLE.items():
+            self.assertLessEqual(uses, above, f"{folder} may use only folders above its line")
+            above.add(folder)
+
+    def test_includes(self):
+        wrong = []
+        for path in SOURCES:
+            folder = path.relative_to(ROOT / "src").parts[0]
+            allowed = {folder} | TABLE[folder]
+            if path.name.endswith("_test.cc"):
+                allowed |= library_of(folder)[1]
+            for used in INCLUDE.findall(path.read_text()):
+                if used in TABLE and used not in allowed:
+                    wrong.append(f"{path.relative_to(ROOT)} includes {used}/, not in the line of {folder}")
+        self.assertEqual(wrong, [])
+
+    def test_libraries_link_their_line(self):
+        for folder, uses in TABLE.items():
+            self.assertEqual(library_of(folder)[0], uses, f"src/{folder}/CMakeLists.txt")
+
+    def test_main_and_environment_belong_to_tools(self):
+        wrong = []
+        for path in SOURCES:
+            code = re.sub(r"//.*", "", path.read_text())
+            if re.search(r"^int main\(", code, re.MULTILINE) or re.search(r"\b(secure_)?getenv\(", code):
+                wrong.append(str(path.relative_to(ROOT)))
+        self.assertEqual(wrong, [])
+
+
+class FolderTable(unittest.TestCase):
+    def test_parses_rows_and_empty_lists(self):
+        text = (
+            "| folder | holds | may use |\n|---|---|---|\n"
+            "| a | x, y | |\n| b | z | a |\n| c | w | b, a |\n\n"
+            "| other | table | here |\n|---|---|---|\n| d | x | a |\n"
+        )
+        self.assertEqual(folder_table(text), {"a": set(), "b": {"a"}, "c": {"b", "a"}})
+
+
+if __name__ == "__main__":
+    sys.exit(0 if unittest.main(exit=False).result.wasSuccessful() else 1)

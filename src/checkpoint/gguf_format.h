@@ -56,48 +56,34 @@ inline std::optional<DType> dtype_of(uint32_t tensor_type) {
 
 // The name of a tensor type that the format knows and Weft does not read; "unknown" otherwise.
 inline std::string_view unsupported_type_name(uint32_t tensor_type) {
-  switch (tensor_type) {
-    case 4:
-      return "Q4_2";
-    case 5:
-      return "Q4_3";
-    case 9:
-      return "Q8_1";
-    case 15:
-      return "Q8_K";
-    case 16:
-      return "IQ2_XXS";
-    case 17:
-      return "IQ2_XS";
-    case 18:
-      return "IQ3_XXS";
-    case 19:
-      return "IQ1_S";
-    case 21:
-      return "IQ3_S";
-    case 22:
-      return "IQ2_S";
-    case 24:
-      return "I8";
-    case 25:
-      return "I16";
-    case 26:
-      return "I32";
-    case 27:
-      return "I64";
-    case 28:
-      return "F64";
-    case 29:
-      return "IQ1_M";
-    case 34:
-      return "TQ1_0";
-    case 35:
-      return "TQ2_0";
-    case 40:
-      return "NVFP4";
-    default:
-      return "unknown";
+  struct Named {
+    uint32_t type;
+    std::string_view name;
+  };
+  constexpr std::array<Named, 18> kNames = {{
+      {4, "Q4_2"},
+      {5, "Q4_3"},
+      {9, "Q8_1"},
+      {15, "Q8_K"},
+      {16, "IQ2_XXS"},
+      {17, "IQ2_XS"},
+      {18, "IQ3_XXS"},
+      {19, "IQ1_S"},
+      {21, "IQ3_S"},
+      {22, "IQ2_S"},
+      {24, "I8"},
+      {25, "I16"},
+      {26, "I32"},
+      {27, "I64"},
+      {28, "F64"},
+      {29, "IQ1_M"},
+      {34, "TQ1_0"},
+      {35, "TQ2_0"},
+  }};
+  for (const Named& named : kNames) {
+    if (named.type == tensor_type) return named.name;
   }
+  return "unknown";
 }
 
 inline bool valid_alignment(uint64_t alignment) {

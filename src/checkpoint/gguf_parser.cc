@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <unordered_set>
@@ -23,6 +24,40 @@ constexpr uint64_t kMaxRank = 4;
 // dimension.
 constexpr uint64_t kMinEntryBytes = 8 + 4 + 1;
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;
+
+// What a number of the file is kept as.
+template <class T>
+using Wide = std::conditional_t<std::is_floating_point_v<T>, double,
+                                std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+
+// Calls read.operator()<T>() for the C++ type T of a numeric value type; nullopt for other types.
+template <class Read>
+std::optional<Result<MetaValue>> with_number_type(uint32_t type, Read read) {
+  switch (static_cast<ValueType>(type)) {
+    case ValueType::kU8:
+      return read.template operator()<uint8_t>();
+    case ValueType::kI8:
+      return read.template operator()<int8_t>();
+    case ValueType::kU16:
+      return read.template operator()<uint16_t>();
+    case ValueType::kI16:
+      return read.template operator()<int16_t>();
+    case ValueType::kU32:
+      return read.template operator()<uint32_t>();
+    case ValueType::kI32:
+      return read.template operator()<int32_t>();
+    case ValueType::kU64:
+      return read.template operator()<uint64_t>();
+    case ValueType::kI64:
+      return read.template operator()<int64_t>();
+    case ValueType::kF32:
+      return read.template operator()<float>();
+    case ValueType::kF64:
+      return read.template operator()<double>();
+    default:
+      return std::nullopt;
+  }
+}
 
 class Parser {
  public:
@@ -157,9 +192,7 @@ template <class T>
 Result<MetaValue> Parser::read_number(std::string_view field) {
   T value{};
   if (!reader_.read(value)) return truncated(field);
-  using Wide = std::conditional_t<std::is_floating_point_v<T>, double,
-                                  std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
-  return MetaValue(static_cast<Wide>(value));
+  return MetaValue(static_cast<Wide<T>>(value));
 }
 
 Result<bool> Parser::read_bool(std::string_view field) {
@@ -170,27 +203,9 @@ Result<bool> Parser::read_bool(std::string_view field) {
 }
 
 Result<MetaValue> Parser::read_value(uint32_t type, std::string_view field) {
+  const auto number = [&]<class T>() { return read_number<T>(field); };
+  if (auto value = with_number_type(type, number)) return *std::move(value);
   switch (static_cast<ValueType>(type)) {
-    case ValueType::kU8:
-      return read_number<uint8_t>(field);
-    case ValueType::kI8:
-      return read_number<int8_t>(field);
-    case ValueType::kU16:
-      return read_number<uint16_t>(field);
-    case ValueType::kI16:
-      return read_number<int16_t>(field);
-    case ValueType::kU32:
-      return read_number<uint32_t>(field);
-    case ValueType::kI32:
-      return read_number<int32_t>(field);
-    case ValueType::kU64:
-      return read_number<uint64_t>(field);
-    case ValueType::kI64:
-      return read_number<int64_t>(field);
-    case ValueType::kF32:
-      return read_number<float>(field);
-    case ValueType::kF64:
-      return read_number<double>(field);
     case ValueType::kBool: {
       WEFT_ASSIGN(const bool value, read_bool(field));
       return MetaValue(value);
@@ -202,35 +217,18 @@ Result<MetaValue> Parser::read_value(uint32_t type, std::string_view field) {
     }
     case ValueType::kArray:
       return read_array(field);
+    default:
+      return corrupt("{} has value type {}, but types go from 0 to 12", field, type);
   }
-  return corrupt("{} has value type {}, but types go from 0 to 12", field, type);
 }
 
 Result<MetaValue> Parser::read_array(std::string_view field) {
   uint32_t type = 0;
   uint64_t count = 0;
   if (!reader_.read(type) || !reader_.read(count)) return truncated(field);
+  const auto numbers = [&]<class T>() { return read_number_array<T>(count, field); };
+  if (auto value = with_number_type(type, numbers)) return *std::move(value);
   switch (static_cast<ValueType>(type)) {
-    case ValueType::kU8:
-      return read_number_array<uint8_t>(count, field);
-    case ValueType::kI8:
-      return read_number_array<int8_t>(count, field);
-    case ValueType::kU16:
-      return read_number_array<uint16_t>(count, field);
-    case ValueType::kI16:
-      return read_number_array<int16_t>(count, field);
-    case ValueType::kU32:
-      return read_number_array<uint32_t>(count, field);
-    case ValueType::kI32:
-      return read_number_array<int32_t>(count, field);
-    case ValueType::kU64:
-      return read_number_array<uint64_t>(count, field);
-    case ValueType::kI64:
-      return read_number_array<int64_t>(count, field);
-    case ValueType::kF32:
-      return read_number_array<float>(count, field);
-    case ValueType::kF64:
-      return read_number_array<double>(count, field);
     case ValueType::kBool:
       return read_bool_array(count, field);
     case ValueType::kString:
@@ -238,8 +236,9 @@ Result<MetaValue> Parser::read_array(std::string_view field) {
     case ValueType::kArray:
       return error(ErrorKind::kUnsupported, "{} is an array of arrays, which is not supported",
                    field);
+    default:
+      return corrupt("{} is an array of value type {}, but types go from 0 to 12", field, type);
   }
-  return corrupt("{} is an array of value type {}, but types go from 0 to 12", field, type);
 }
 
 template <class T>
@@ -248,14 +247,12 @@ Result<MetaValue> Parser::read_number_array(uint64_t count, std::string_view fie
     return corrupt("{} is an array of {} elements, but only {} bytes are left in the file", field,
                    count, reader_.remaining());
   }
-  using Wide = std::conditional_t<std::is_floating_point_v<T>, double,
-                                  std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
-  WEFT_RETURN_IF_ERROR(take_memory(count * sizeof(Wide), field));
-  std::vector<Wide> values(count);
-  for (Wide& value : values) {
+  WEFT_RETURN_IF_ERROR(take_memory(count * sizeof(Wide<T>), field));
+  std::vector<Wide<T>> values(count);
+  for (Wide<T>& value : values) {
     T narrow{};
     if (!reader_.read(narrow)) return truncated(field);
-    value = static_cast<Wide>(narrow);
+    value = static_cast<Wide<T>>(narrow);
   }
   return MetaValue(MetaArray(std::move(values)));
 }

@@ -16,6 +16,7 @@ namespace weft {
 struct RopeConfig {
   float theta = 10000.0F;
   int dims = 0;              // rotated dimensions of a head
+  float scale = 1.0F;        // linear scaling: every frequency is divided by it
   bool interleaved = false;  // rotary pairs are (2i, 2i + 1), as GGUF stores llama's Q and K
 };
 

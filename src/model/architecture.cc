@@ -1,0 +1,31 @@
+#include "model/architecture.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "checkpoint/printable.h"
+
+namespace weft {
+namespace {
+
+constexpr Architecture kArchitectures[] = {
+    {.name = "llama", .interleaved_rope = true, .rope_factors = true, .layer = llama_layer},
+    {.name = "qwen2", .interleaved_rope = false, .rope_factors = false, .layer = qwen2_layer},
+    {.name = "qwen3", .interleaved_rope = false, .rope_factors = false, .layer = qwen3_layer},
+};
+
+}  // namespace
+
+Result<const Architecture*> find_architecture(std::string_view name) {
+  std::string known;
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name == name) return &architecture;
+    known.append(known.empty() ? "" : ", ").append(architecture.name);
+  }
+  return Error{ErrorKind::kUnsupported,
+               fmt::format("general.architecture '{}' is not implemented; those that are: {}",
+                           printable(name), known)};
+}
+
+}  // namespace weft

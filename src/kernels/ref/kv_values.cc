@@ -1,11 +1,11 @@
 #include "kernels/ref/kv_values.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/half.h"
 
 namespace weft::ref {
 namespace {
@@ -47,45 +47,6 @@ void encode_q8(int head_dim, const float* values, std::byte* stored) {
 
 }  // namespace
 
-uint16_t float_to_f16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
-  const uint32_t magnitude = bits & 0x7FFFFFFF;
-  if (magnitude > 0x7F800000) return sign | 0x7E00;  // NaN, quiet
-  constexpr uint32_t kInfinity = 0x47800000;         // 65536, the first magnitude beyond all of F16
-  if (magnitude >= kInfinity) return sign | 0x7C00;
-  if (magnitude < 0x38800000) {  // below 2^-14: subnormal, units of 2^-24
-    const float units = std::bit_cast<float>(magnitude) * 0x1p24F;
-    return sign | static_cast<uint16_t>(std::lrint(units));
-  }
-  const uint32_t odd = (magnitude >> 13) & 1;
-  const uint32_t rounded =
-      magnitude - (112U << 23) + 0xFFF + odd;  // may carry into infinity, rightly
-  return sign | static_cast<uint16_t>(rounded >> 13);
-}
-
-float f16_to_float(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  const uint32_t exponent = (bits >> 10) & 31;
-  const uint32_t mantissa = bits & 0x3FF;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
-}
-
-uint16_t float_to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-float bf16_to_float(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
 int64_t kv_values_bytes(KvType type, int head_dim) {
   switch (type) {
     case KvType::kF32:
@@ -105,10 +66,10 @@ void encode_kv_values(KvType type, int head_dim, const float* values, std::byte*
       memcpy(stored, values, head_dim * sizeof(float));
       break;
     case KvType::kF16:
-      each_element<uint16_t>(head_dim, stored, values, float_to_f16);
+      each_element<uint16_t>(head_dim, stored, values, float_to_half);
       break;
     case KvType::kBF16:
-      each_element<uint16_t>(head_dim, stored, values, float_to_bf16);
+      each_element<uint16_t>(head_dim, stored, values, float_to_bfloat16);
       break;
     case KvType::kQ8_0:
       encode_q8(head_dim, values, stored);
@@ -123,10 +84,10 @@ void decode_kv_values(KvType type, int head_dim, const std::byte* stored, float*
         values[i] = element<float>(stored, i);
         break;
       case KvType::kF16:
-        values[i] = f16_to_float(element<uint16_t>(stored, i));
+        values[i] = half_to_float(element<uint16_t>(stored, i));
         break;
       case KvType::kBF16:
-        values[i] = bf16_to_float(element<uint16_t>(stored, i));
+        values[i] = bfloat16_to_float(element<uint16_t>(stored, i));
         break;
       case KvType::kQ8_0:
         values[i] = element<int8_t>(stored, i) * element<float>(stored + head_dim, 0);
@@ -136,3 +97,17 @@ void decode_kv_values(KvType type, int head_dim, const std::byte* stored, float*
 }
 
 }  // namespace weft::ref
+
+namespace weft {
+
+std::string_view kv_type_name(KvType type) {
+  switch (type) {
+    case KvType::kF32: return "f32";
+    case KvType::kF16: return "f16";
+    case KvType::kBF16: return "bf16";
+    case KvType::kQ8_0: return "q8_0";
+  }
+  WEFT_CHECK(false, "KV type {}", static_cast<int>(type));
+}
+
+}  // namespace weft

@@ -12,11 +12,6 @@ namespace weft::ref {
 // Below this a head's largest magnitude counts as zero: its inverse would not be a number.
 inline constexpr float kSmallestQ8Magnitude = 1e-30F;
 
-uint16_t float_to_f16(float value);  // to nearest even, overflow to infinity
-float f16_to_float(uint16_t bits);
-uint16_t float_to_bf16(float value);  // to nearest even, overflow to infinity
-float bf16_to_float(uint16_t bits);
-
 int64_t kv_values_bytes(KvType type, int head_dim);
 // `stored`: kv_values_bytes, of any alignment.
 void encode_kv_values(KvType type, int head_dim, const float* values, std::byte* stored);

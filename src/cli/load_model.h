@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "checkpoint/checkpoint.h"
+#include "cli/dummy_shapes.h"
 #include "device/executor.h"
 #include "model/model.h"
 #include "text/chat_template.h"
@@ -18,25 +18,29 @@ namespace weft {
 
 struct LoadOptions {
   std::filesystem::path model;
-  int context = 0;              // longest sequence; 0: what the model was trained for, as far as the pool allows
-  uint64_t kv_memory = 0;       // bytes of the KV pool; 0: half of what is free after the weights
+  std::optional<DummySpec> dummy;  // random weights instead of a file
+  int context =
+      0;  // longest sequence; 0: what the model was trained for, as far as the pool allows
+  uint64_t kv_memory = 0;        // bytes of the KV pool; 0: half of what is free after the weights
   std::string kv_type = "auto";  // auto, f32, f16, bf16, q8_0
-  int threads = 0;              // 0: CpuTopology::default_threads()
+  int threads = 0;               // 0: CpuTopology::default_threads()
   bool pin = false;
-  std::string isa = "auto";     // a KernelTable's name
-  int max_sequences = 64;       // sequences on the device at once
+  std::string isa = "auto";  // a KernelTable's name
+  int max_sequences = 64;    // sequences on the device at once
   int chunk_rows = 256;
-  bool progress = true;         // a bar on stderr while loading
 };
 
 struct LoadedModel {
-  std::unique_ptr<Checkpoint> checkpoint;
-  std::unique_ptr<Model> model;
+  std::string name;              // the file's stem, or the shape's name
+  std::unique_ptr<Model> model;  // its weights have no bytes any more: the executor has packed them
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null where the file has none
   std::unique_ptr<Executor> executor;
+  uint64_t weight_bytes = 0;  // packed
+  uint64_t kv_bytes = 0;      // of the pool
 };
 
+// Shows a bar on a terminal while it takes its time.
 Result<LoadedModel> load_model(const LoadOptions& options);
 
 }  // namespace weft

@@ -1,0 +1,22 @@
+#pragma once
+// The commands of `weft`. Each prints its result to standard output and everything else to standard
+// error, and returns the process's exit code; an error becomes one line.
+
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+
+namespace weft {
+
+Result<int> run_command(const RunOptions& options);
+Result<int> chat_command(const ChatOptions& options);
+Result<int> serve_command(const ServeOptions& options);
+Result<int> score_command(const ScoreOptions& options);
+Result<int> dummy_command(const DummyOptions& options);
+Result<int> inspect_command(const InspectOptions& options);
+
+// The whole program: parses, runs the command, prints an error.
+int weft_main(std::vector<std::string> arguments);
+
+}  // namespace weft

@@ -1,0 +1,118 @@
+#include "cli/load_model.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/progress.h"
+#include "cli/dummy_model.h"
+#include "cli/memory_plan.h"
+#include "device/cpu/cpu_executor.h"
+
+namespace weft {
+namespace {
+
+constexpr int kPasses = 2;          // the engine's decode pass and its prefill pass
+constexpr int kMinOutputRows = 64;  // rows of a scored text that reach the head at once
+constexpr uint64_t kProgressSteps = 1000;
+
+// A checkpoint and, of random weights, the bytes behind it.
+struct Source {
+  std::vector<std::byte> bytes;
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::string name;
+};
+
+Result<Source> open_source(const LoadOptions& options) {
+  Source source;
+  if (options.dummy) {
+    source.name = options.dummy->shape.name;
+    source.bytes = make_dummy_model(*options.dummy).writer.to_bytes();
+    WEFT_ASSIGN(Checkpoint checkpoint, Checkpoint::parse(source.bytes, source.name));
+    source.checkpoint = std::make_unique<Checkpoint>(std::move(checkpoint));
+  } else {
+    source.name = options.model.stem().string();
+    WEFT_ASSIGN(Checkpoint checkpoint, Checkpoint::open(options.model));
+    source.checkpoint = std::make_unique<Checkpoint>(std::move(checkpoint));
+  }
+  return source;
+}
+
+// BF16 where the CPU multiplies pairs of it in one instruction.
+KvType default_kv_type() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bf16")) return KvType::kBF16;
+#endif
+  return KvType::kF16;
+}
+
+Result<KvType> find_kv_type(const std::string& name) {
+  if (name == "auto") return default_kv_type();
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8_0}) {
+    if (kv_type_name(type) == name) return type;
+  }
+  return Error{ErrorKind::kInvalidArgument,
+               fmt::format("--kv-type '{}': there are auto, f32, f16, bf16, q8_0", name)};
+}
+
+Result<CpuOptions> cpu_options(const LoadOptions& options, const Model& model,
+                               LoadedModel& loaded) {
+  CpuOptions cpu;
+  WEFT_ASSIGN(cpu.kernels, find_kernels(options.isa));
+  WEFT_ASSIGN(cpu.kv_type, find_kv_type(options.kv_type));
+  cpu.threads = options.threads > 0 ? options.threads : read_cpu_topology().default_threads();
+  cpu.pin = options.pin;
+
+  const auto block_bytes = static_cast<uint64_t>(kv_block_bytes(model, *cpu.kernels, cpu.kv_type));
+  loaded.weight_bytes = static_cast<uint64_t>(packed_weight_bytes(model, *cpu.kernels));
+  WEFT_ASSIGN(const MemoryPlan plan, plan_memory({.available = available_memory(),
+                                                  .weight_bytes = loaded.weight_bytes,
+                                                  .block_bytes = block_bytes,
+                                                  .kv_memory = options.kv_memory,
+                                                  .trained_context = model.config.trained_context,
+                                                  .context = options.context,
+                                                  .max_sequences = options.max_sequences}));
+  loaded.kv_bytes = static_cast<uint64_t>(plan.blocks) * block_bytes;
+  cpu.limits = {.slots = options.max_sequences,
+                .passes = kPasses,
+                .rows = options.chunk_rows + options.max_sequences,
+                .output_rows = std::max(options.max_sequences, kMinOutputRows),
+                .context = plan.context,
+                .blocks = plan.blocks};
+  return cpu;
+}
+
+Status load_text(const Metadata& metadata, LoadedModel& loaded) {
+  WEFT_ASSIGN(Tokenizer tokenizer, Tokenizer::from_metadata(metadata));
+  loaded.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  Result<ChatTemplate> chat_template = ChatTemplate::from_metadata(metadata);
+  if (chat_template.ok()) {
+    loaded.chat_template = std::make_unique<ChatTemplate>(std::move(chat_template).value());
+  } else if (chat_template.error().kind != ErrorKind::kNotFound) {
+    return chat_template.error();
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LoadedModel> load_model(const LoadOptions& options) {
+  WEFT_ASSIGN(Source source, open_source(options));
+  LoadedModel loaded;
+  loaded.name = source.name;
+  WEFT_RETURN_IF_ERROR(load_text(source.checkpoint->metadata(), loaded));
+  WEFT_ASSIGN(Model model, build_model(*source.checkpoint));
+  loaded.model = std::make_unique<Model>(std::move(model));
+  WEFT_ASSIGN(const CpuOptions cpu, cpu_options(options, *loaded.model, loaded));
+
+  ProgressBar bar("packing weights", kProgressSteps, ProgressUnit::kItems);
+  WEFT_ASSIGN(loaded.executor,
+              make_cpu_executor(*loaded.model, *source.checkpoint, cpu, [&](double share) {
+                bar.update(static_cast<uint64_t>(share * kProgressSteps));
+              }));
+  for (Weight& weight : loaded.model->weights) weight.view.bytes = {};
+  return loaded;
+}
+
+}  // namespace weft

@@ -11,11 +11,14 @@ namespace weft {
 // One per stream; not thread-safe. The tokenizer must outlive it.
 class IncrementalDecoder {
  public:
-  // skip_special: control tokens give no text. at_start: the stream begins a text (see drops_first_space).
-  explicit IncrementalDecoder(const Tokenizer& tokenizer, bool skip_special = true, bool at_start = false);
+  // skip_special: control tokens give no text. at_start: the stream begins a text (see
+  // drops_first_space).
+  explicit IncrementalDecoder(const Tokenizer& tokenizer, bool skip_special = true,
+                              bool at_start = false);
 
-  // The text that is complete after this token: valid UTF-8, maybe empty. Bytes that can no longer become a valid
-  // character are replaced by U+FFFD as Unicode recommends (one for each maximal subpart).
+  // The text that is complete after this token: valid UTF-8, maybe empty. Bytes that can no longer
+  // become a valid character are replaced by U+FFFD as Unicode recommends (one for each maximal
+  // subpart).
   std::string push(TokenId id);
   // What is left at the end of the stream; half a character becomes U+FFFD.
   std::string finish();

@@ -21,7 +21,8 @@ struct ServerOptions {
   double unhealthy_after_seconds =
       60;  // /health is 503 once no layer moved for so long while work waits
   uint64_t max_body_bytes = 16U << 20U;
-  int max_choices = 128;  // n at most
+  int max_choices = 128;       // n at most
+  int max_connections = 4096;  // at once; more are answered by 503
 };
 
 // What is served. All of it must outlive the server.

@@ -59,6 +59,15 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
+// A label must not be the client's to choose: each value is kept for ever.
+std::string_view method_label(std::string_view method) {
+  for (const std::string_view known :
+       {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}) {
+    if (method == known) return known;
+  }
+  return "other";
+}
+
 Json model_object(const ServerOptions& options, int context) {
   Json out;
   out["id"] = options.model_name;
@@ -200,7 +209,7 @@ void Service::count(Route route, std::string_view method, int status) const {
   model_.metrics
       ->counter("http_requests_total", "HTTP requests by handler, method and status",
                 {{"handler", std::string(handler_name(route))},
-                 {"method", std::string(method)},
+                 {"method", std::string(method_label(method))},
                  {"status", std::to_string(status)}})
       .Increment();
 }

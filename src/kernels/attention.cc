@@ -1,0 +1,296 @@
+// Attention over the paged cache, tile by tile with a running maximum. One walk serves prompts and
+// generated tokens: its rows are the query heads of one KV head at consecutive positions, many
+// positions or one.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention.cc"
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/kernel_table.h"
+#include "kernels/simd.h"
+
+#include "kernels/attention_block-inl.h"
+#include "kernels/attention_cache-inl.h"
+#include "kernels/tails-inl.h"
+
+#if WEFT_SIMD_TARGET
+WEFT_BEFORE_KERNELS();
+namespace weft::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kTilePositions = 64;          // of queries worked on at once
+constexpr int kChunkRows = 8 * kBlockRows;  // whose scores stay in the first cache beside the tile
+
+// The caller's scratch taken apart, or with none its size. Rows are ordered by position, then by
+// query head of the group.
+struct Scratch {
+  float* q = nullptr;           // [rows, head_dim]
+  float* max = nullptr;         // [rows], of the segment, as are the next two
+  float* sums = nullptr;        // [rows, kLanes]
+  float* acc = nullptr;         // [rows, padded dims]
+  float* merged_max = nullptr;  // [rows], of the segments before
+  float* merged_sum = nullptr;  // [rows]
+  float* scores = nullptr;      // [kChunkRows, kKeys]
+  float* correction = nullptr;  // [kChunkRows]
+  int* seen = nullptr;          // [kChunkRows]
+  float* keys = nullptr;        // [head_dim, kKeys], a tile's copy
+  float* values = nullptr;      // [kKeys, padded dims]
+  int64_t bytes = 0;
+
+  Scratch(std::byte* memory, const KvLayout& layout, int group) {
+    const int64_t rows = int64_t{kTilePositions} * group;
+    const int padded = padded_dims(layout.head_dim);
+    int64_t at = 0;
+    const auto take = [&]<class T>(T*& part, int64_t elements) {
+      if (memory != nullptr) part = reinterpret_cast<T*>(memory + at);
+      at += (elements * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    };
+    take(q, rows * layout.head_dim);
+    take(max, rows);
+    take(sums, rows * kLanes);
+    take(acc, rows * padded);
+    take(merged_max, rows);
+    take(merged_sum, rows);
+    take(scores, int64_t{kChunkRows} * kKeys);
+    take(correction, kChunkRows);
+    take(seen, kChunkRows);
+    take(keys, int64_t{layout.head_dim} * kKeys);
+    take(values, int64_t{padded} * kKeys);
+    bytes = at;
+  }
+};
+
+// The rows of one call: query heads of one KV head at positions `first` ... `first + rows / group -
+// 1`.
+struct Walk {
+  const AttentionArgs& args;
+  int kv_head;
+  int group;
+  int rows;
+  int first;
+  HeadLayout at;
+  Scratch scratch;
+
+  Walk(const AttentionArgs& a, int kv_head_index, int row_begin, int row_end, std::byte* memory)
+      : args(a),
+        kv_head(kv_head_index),
+        group(a.heads / a.layout.kv_heads),
+        rows((row_end - row_begin) * group),
+        first(a.first_position + row_begin),
+        at(a.layout),
+        scratch(memory, a.layout, group) {
+    const int head_dim = args.layout.head_dim;
+    const V scale = hn::Set(kTag, args.scale * kLog2E);
+    float* q = scratch.q;
+    for (int row = row_begin; row < row_end; ++row) {
+      const float* from = args.q + row * args.q_stride + int64_t{kv_head} * group * head_dim;
+      const int width = group * head_dim;
+      for (int i = 0; i < width; i += kLanes) {
+        const int n = std::min(kLanes, width - i);
+        store_first(hn::Mul(load_first(kTag, from + i, n), scale), kTag, q + i, n);
+      }
+      q += width;
+    }
+  }
+
+  int last() const { return first + rows / group - 1; }
+};
+
+template <KvType kType, KvType kCache>
+void attend_rows(const Walk& walk, const Tile<kType>& tile, const float* scales, int key, int row) {
+  const Scratch& s = walk.scratch;
+  const int head_dim = walk.args.layout.head_dim;
+  const int padded = padded_dims(head_dim);
+  for (; row < walk.rows; row += kChunkRows) {
+    const int count = std::min(kChunkRows, walk.rows - row);
+    for (int r = 0; r < count; ++r) {
+      s.seen[r] = std::min(kKeys, walk.first + (row + r) / walk.group + 1 - key);
+    }
+    const auto each_block = [&](auto f) {
+      int begin = 0;
+      for (int blocks = (count + kBlockRows - 1) / kBlockRows; blocks > 0; --blocks) {
+        const int n = (count - begin) / blocks;
+        const int64_t r = row + begin;
+        f(n, BlockRows{s.q + r * head_dim, s.scores + begin * kKeys, s.max + r, s.sums + r * kLanes,
+                       s.acc + r * padded, s.correction + begin, s.seen + begin});
+        begin += n;
+      }
+    };
+    each_block([&](int n, const BlockRows& rows) {
+      with_rows(n, [&](auto constant) { score_block<constant()>(tile.keys, head_dim, rows); });
+      softmax_block<kCache == KvType::kQ8_0>(n, scales, rows);
+    });
+    each_block([&](int n, const BlockRows& rows) {
+      with_rows(n, [&](auto constant) { value_blocks<constant()>(tile.values, rows); });
+    });
+  }
+}
+
+// One tile of keys, `key` the first of them, for all rows that see it.
+template <KvType kType>
+void attend_tile(const Walk& walk, int key) {
+  const AttentionArgs& args = walk.args;
+  const int head_dim = args.layout.head_dim;
+  const int row = std::max(0, key - walk.first) * walk.group;  // the first that sees the tile
+  const std::byte* head =
+      args.kv.base + args.blocks[key / kKeys] * args.kv.block_stride + walk.kv_head * walk.at.bytes;
+  const auto* scales = reinterpret_cast<const float*>(head + walk.at.scales);
+  const Tile<kType> tile = tile_of<kType>(head, walk.at, head_dim);
+  if (kType == KvType::kF32 || walk.rows - row <= 2 * kBlockRows) {
+    attend_rows<kType, kType>(walk, tile, scales, key, row);
+    return;
+  }
+  copy_as_floats<kType>(tile.keys, head_dim, walk.scratch.keys);
+  copy_as_floats<kType>(tile.values, kKeys, walk.scratch.values);
+  const Tile<KvType::kF32> copy = {{walk.scratch.keys, kKeys},
+                                   {walk.scratch.values, padded_dims(head_dim)}};
+  attend_rows<KvType::kF32, kType>(walk, copy, scales, key, row);
+}
+
+template <KvType kType>
+void attend_segment(const Walk& walk, int segment) {
+  const Scratch& s = walk.scratch;
+  std::fill_n(s.max, walk.rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(s.sums, walk.rows * kLanes, 0.0F);
+  std::fill_n(s.acc, walk.rows * padded_dims(walk.args.layout.head_dim), 0.0F);
+  const int end = std::min((segment + 1) * kSegmentKeys, walk.last() + 1);
+  for (int key = segment * kSegmentKeys; key < end; key += kKeys) attend_tile<kType>(walk, key);
+}
+
+void attend_segment(const Walk& walk, int segment) {
+  switch (walk.args.layout.type) {
+    case KvType::kF32:
+      return attend_segment<KvType::kF32>(walk, segment);
+    case KvType::kF16:
+      return attend_segment<KvType::kF16>(walk, segment);
+    case KvType::kBF16:
+      return attend_segment<KvType::kBF16>(walk, segment);
+    case KvType::kQ8_0:
+      return attend_segment<KvType::kQ8_0>(walk, segment);
+  }
+}
+
+// What a row knows after one or more segments.
+struct Running {
+  float max;
+  float sum;
+};
+
+// Adds a segment to those before it, of which there are none if `first`. acc, segment_acc:
+// [head_dim].
+void add_segment(bool first, Running& running, float* acc, Running segment,
+                 const float* segment_acc, int head_dim) {
+  HWY_ALIGN float factors[std::max(2, kLanes)] = {0, 1};
+  if (first) {
+    running = segment;
+  } else {
+    const float max = std::max(running.max, segment.max);
+    factors[0] = running.max - max;
+    factors[1] = segment.max - max;
+    hn::Store(exp2_nonpositive(kTag, hn::Load(kTag, factors)), kTag, factors);
+    running = {max, running.sum * factors[0] + segment.sum * factors[1]};
+  }
+  for (int i = 0; i < head_dim; i += kLanes) {
+    const int n = std::min(kLanes, head_dim - i);
+    V v = hn::Mul(load_first(kTag, segment_acc + i, n), hn::Set(kTag, factors[1]));
+    if (!first) v = hn::MulAdd(load_first(kTag, acc + i, n), hn::Set(kTag, factors[0]), v);
+    store_first(v, kTag, acc + i, n);
+  }
+}
+
+void divide(float* acc, float sum, int head_dim) {
+  for (int i = 0; i < head_dim; i += kLanes) {
+    const int n = std::min(kLanes, head_dim - i);
+    store_first(hn::Div(load_first(kTag, acc + i, n), hn::Set(kTag, sum)), kTag, acc + i, n);
+  }
+}
+
+float sum_of(const float* lanes) {
+  return hn::GetLane(hn::SumOfLanes(kTag, hn::Load(kTag, lanes)));
+}
+
+float* output(const AttentionArgs& args, int kv_head, int row, int head_of_group) {
+  const int group = args.heads / args.layout.kv_heads;
+  return args.out + row * args.out_stride +
+         (int64_t{kv_head} * group + head_of_group) * args.layout.head_dim;
+}
+
+void attend_positions(const AttentionArgs& args, int kv_head, int row_begin, int row_end,
+                      std::byte* memory) {
+  const Walk walk(args, kv_head, row_begin, row_end, memory);
+  const Scratch& s = walk.scratch;
+  const int head_dim = args.layout.head_dim;
+  const int segments = walk.last() / kSegmentKeys + 1;
+  const auto out = [&](int row) {
+    return output(args, kv_head, row_begin + row / walk.group, row % walk.group);
+  };
+  for (int segment = 0; segment < segments; ++segment) {
+    attend_segment(walk, segment);
+    const int skipped = std::max(0, segment * kSegmentKeys - walk.first) * walk.group;
+    for (int row = skipped; row < walk.rows; ++row) {
+      Running running = {s.merged_max[row], s.merged_sum[row]};
+      add_segment(segment == 0, running, out(row), {s.max[row], sum_of(s.sums + row * kLanes)},
+                  s.acc + int64_t{row} * padded_dims(head_dim), head_dim);
+      s.merged_max[row] = running.max;
+      s.merged_sum[row] = running.sum;
+    }
+  }
+  for (int row = 0; row < walk.rows; ++row) divide(out(row), s.merged_sum[row], head_dim);
+}
+
+void attention_tile(const AttentionArgs& args, int kv_head, int row_begin, int row_end,
+                    std::byte* scratch) {
+  for (int row = row_begin; row < row_end; row += kTilePositions) {
+    attend_positions(args, kv_head, row, std::min(row + kTilePositions, row_end), scratch);
+  }
+}
+
+void attention_segment(const AttentionArgs& args, int kv_head, int row, int segment, float* partial,
+                       std::byte* scratch) {
+  const Walk walk(args, kv_head, row, row + 1, scratch);
+  attend_segment(walk, segment);
+  const int head_dim = args.layout.head_dim;
+  for (int r = 0; r < walk.rows; ++r, partial += 2 + head_dim) {
+    partial[0] = walk.scratch.max[r];
+    partial[1] = sum_of(walk.scratch.sums + r * kLanes);
+    std::copy_n(walk.scratch.acc + int64_t{r} * padded_dims(head_dim), head_dim, partial + 2);
+  }
+}
+
+void attention_merge(const AttentionArgs& args, int kv_head, int row, int segments,
+                     const float* partials) {
+  const int head_dim = args.layout.head_dim;
+  const int group = args.heads / args.layout.kv_heads;
+  for (int g = 0; g < group; ++g) {
+    float* out = output(args, kv_head, row, g);
+    Running running{};
+    for (int segment = 0; segment < segments; ++segment) {
+      const float* partial = partials + (int64_t{segment} * group + g) * (2 + head_dim);
+      add_segment(segment == 0, running, out, {partial[0], partial[1]}, partial + 2, head_dim);
+    }
+    divide(out, running.sum, head_dim);
+  }
+}
+
+int64_t attention_scratch(const KvLayout& layout, int heads) {
+  return Scratch(nullptr, layout, heads / layout.kv_heads).bytes;
+}
+
+}  // namespace
+
+void fill_attention(KernelTable& table) {
+  table.kv_block_bytes = kv_block_bytes;
+  table.store_kv = store_kv;
+  table.attention_tile_rows = kTilePositions;
+  table.attention_scratch = attention_scratch;
+  table.attention_tile = attention_tile;
+  table.attention_segment = attention_segment;
+  table.attention_merge = attention_merge;
+}
+
+}  // namespace weft::HWY_NAMESPACE
+WEFT_AFTER_KERNELS();
+#endif

@@ -102,10 +102,14 @@ namespace weft {
 
 std::string_view kv_type_name(KvType type) {
   switch (type) {
-    case KvType::kF32: return "f32";
-    case KvType::kF16: return "f16";
-    case KvType::kBF16: return "bf16";
-    case KvType::kQ8_0: return "q8_0";
+    case KvType::kF32:
+      return "f32";
+    case KvType::kF16:
+      return "f16";
+    case KvType::kBF16:
+      return "bf16";
+    case KvType::kQ8_0:
+      return "q8_0";
   }
   WEFT_CHECK(false, "KV type {}", static_cast<int>(type));
 }

@@ -51,15 +51,19 @@ uint16_t to_bf16(float value) {
   return static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
 }
 
-// Normal F16 numbers only: a scale is neither tiny nor huge.
+// For 0 < |value| < 1, to nearest; small block scales are subnormal F16 numbers in real files too.
 uint16_t to_f16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto rounded = bits + 0xFFFU + ((bits >> 13U) & 1U);
-  const int exponent = static_cast<int>((rounded >> 23U) & 0xFFU) - 127 + 15;
-  WEFT_CHECK(exponent > 0 && exponent < 31, "{} is no normal F16 number", value);
-  return static_cast<uint16_t>(((bits >> 16U) & 0x8000U) |
-                               (static_cast<uint32_t>(exponent) << 10U) |
-                               ((rounded >> 13U) & 0x3FFU));
+  const uint32_t sign = value < 0 ? 0x8000U : 0;
+  const float size = std::fabs(value);
+  WEFT_CHECK(size < 1, "a block scale of {}", value);
+  int exponent = 0;
+  std::frexp(size, &exponent);                // size in [2^(exponent-1), 2^exponent)
+  const int shift = std::max(exponent, -13);  // F16's smallest normal number is 2^-14
+  const auto units =
+      static_cast<uint32_t>(std::lrint(std::ldexp(size, 11 - shift)));  // of the last bit
+  // A normal number's 11 bits of `units` begin with the one that F16 leaves out, which adds 1 to
+  // the exponent field.
+  return static_cast<uint16_t>(sign | ((static_cast<uint32_t>(shift + 13) << 10U) + units));
 }
 
 // F16 block scales of about `scale` that a random byte picks: its top bit is the sign, so that the

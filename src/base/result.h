@@ -72,11 +72,13 @@ using Status = Result<void>;
 #define WEFT_CONCAT(a, b) WEFT_CONCAT_(a, b)
 
 // WEFT_ASSIGN(auto x, f()): x is f()'s value, or this function returns f()'s error.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration and a name take none.
 #define WEFT_ASSIGN(decl, expr) WEFT_ASSIGN_(decl, expr, WEFT_CONCAT(weft_result_, __LINE__))
 #define WEFT_ASSIGN_(decl, expr, tmp)  \
   auto tmp = (expr);                   \
   if (!tmp.ok()) return (tmp).error(); \
   decl = std::move(tmp).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 // WEFT_RETURN_IF_ERROR(f()): this function returns f()'s error, if it has one.
 #define WEFT_RETURN_IF_ERROR(expr)                           \

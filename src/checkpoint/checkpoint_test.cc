@@ -7,7 +7,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <numeric>
 
 #include "checkpoint/gguf_writer.h"
 

@@ -252,7 +252,7 @@ Result<MetaValue> Parser::read_number_array(uint64_t count, std::string_view fie
   for (Wide<T>& value : values) {
     T narrow{};
     if (!reader_.read(narrow)) return truncated(field);
-    value = static_cast<Wide<T>>(narrow);
+    value = static_cast<Wide<T>>(narrow);  // NOLINT(bugprone-signed-char-misuse): signs are meant
   }
   return MetaValue(MetaArray(std::move(values)));
 }

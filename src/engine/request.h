@@ -22,16 +22,18 @@ enum class FinishReason : uint8_t {
   kTimeout,
   kError,
 };
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled", "timeout", "error"
+std::string_view finish_reason_name(
+    FinishReason reason);  // "stop", "length", "cancelled", "timeout", "error"
 
 struct Request {
   std::vector<TokenId> prompt;  // at least one token
-  int max_tokens = 0;           // outputs at most; 0 only with prompt_logprobs (nothing is generated)
+  int max_tokens = 0;  // outputs at most; 0 only with prompt_logprobs (nothing is generated)
   SamplingParams sampling;
-  std::optional<uint64_t> seed;   // absent: drawn once from the system
-  uint32_t choice = 0;            // index among the n choices of one client request
-  std::vector<TokenId> end_ids;   // a token that ends the request; empty: none does (ignore_eos)
-  int prompt_logprobs = -1;       // -1: none; n: for each prompt token but the first its logprob and the n likeliest
+  std::optional<uint64_t> seed;  // absent: drawn once from the system
+  uint32_t choice = 0;           // index among the n choices of one client request
+  std::vector<TokenId> end_ids;  // a token that ends the request; empty: none does (ignore_eos)
+  int prompt_logprobs =
+      -1;  // -1: none; n: for each prompt token but the first its logprob and the n likeliest
 };
 
 struct EngineEvent {
@@ -43,16 +45,18 @@ struct EngineEvent {
   Kind kind = Kind::kToken;
   RequestId request = 0;
   TokenId token = -1;
-  float logprob = 0;              // as asked for
-  std::vector<TokenLogprob> top;  // descending, as asked for
+  float logprob = 0;      // as asked for
+  float log_sum_exp = 0;  // where logprob is set: logprob + log_sum_exp is the token's raw logit
+  std::vector<TokenLogprob> top;              // descending, as asked for
   FinishReason reason = FinishReason::kStop;  // kFinished
   std::string message;                        // kFinished by error: for the client, one line
   int prompt_tokens = 0;                      // kFinished
   int output_tokens = 0;                      // kFinished
 };
 
-// Receives one request's events, on the engine thread: it must return quickly and never block (post to a queue). The
-// engine holds it until kFinished was delivered. An exception that leaves it ends this request with kError.
+// Receives one request's events, on the engine thread: it must return quickly and never block (post
+// to a queue). The engine holds it until kFinished was delivered. An exception that leaves it ends
+// this request with kError.
 class EventSink {
  public:
   virtual ~EventSink() = default;

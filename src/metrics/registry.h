@@ -1,5 +1,6 @@
 #pragma once
-// The program's metrics, for Prometheus: prometheus-cpp behind one object that is passed along, never a global.
+// The program's metrics, for Prometheus: prometheus-cpp behind one object that is passed along,
+// never a global.
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -20,8 +21,10 @@ class MetricsRegistry {
   MetricsRegistry(std::string prefix, std::string model_name);
 
   using Labels = std::map<std::string, std::string>;
-  prometheus::Counter& counter(const std::string& name, const std::string& help, const Labels& labels = {});
-  prometheus::Gauge& gauge(const std::string& name, const std::string& help, const Labels& labels = {});
+  prometheus::Counter& counter(const std::string& name, const std::string& help,
+                               const Labels& labels = {});
+  prometheus::Gauge& gauge(const std::string& name, const std::string& help,
+                           const Labels& labels = {});
   prometheus::Histogram& histogram(const std::string& name, const std::string& help,
                                    const std::vector<double>& buckets, const Labels& labels = {});
 

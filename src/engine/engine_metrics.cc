@@ -1,0 +1,97 @@
+#include "engine/engine_metrics.h"
+
+#include <string>
+#include <vector>
+
+namespace weft {
+namespace {
+
+const std::vector<double> kFirstTokenBuckets{0.001, 0.005, 0.01, 0.02,  0.04,  0.06,  0.08, 0.1,
+                                             0.25,  0.5,   0.75, 1.0,   2.5,   5.0,   7.5,  10.0,
+                                             20.0,  40.0,  80.0, 160.0, 640.0, 2560.0};
+const std::vector<double> kTokenGapBuckets{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,
+                                           0.3,  0.4,   0.5,  0.75,  1.0, 2.5,  5.0,
+                                           7.5,  10.0,  20.0, 40.0,  80.0};
+const std::vector<double> kRequestBuckets{0.3,  0.5,  0.8,  1.0,   1.5,   2.0,   2.5,
+                                          5.0,  10.0, 15.0, 20.0,  30.0,  40.0,  50.0,
+                                          60.0, 120., 240., 480.0, 960.0, 1920., 7680.};
+const std::vector<double> kRowBuckets{1,   8,    16,   32,   64,   128,  256,
+                                      512, 1024, 2048, 4096, 8192, 16384};
+
+// vLLM's word for a request whose client left is "abort"; the other reasons have their own names.
+std::string reason_label(FinishReason reason) {
+  return reason == FinishReason::kCancelled ? "abort" : std::string(finish_reason_name(reason));
+}
+
+constexpr FinishReason kReasons[] = {FinishReason::kStop, FinishReason::kLength,
+                                     FinishReason::kCancelled, FinishReason::kTimeout,
+                                     FinishReason::kError};
+
+}  // namespace
+
+EngineMetrics::EngineMetrics(MetricsRegistry& registry)
+    : ttft_(registry.histogram("time_to_first_token_seconds",
+                               "Seconds from a request's arrival to its first token.",
+                               kFirstTokenBuckets)),
+      itl_(registry.histogram("inter_token_latency_seconds",
+                              "Seconds between two tokens of a request.", kTokenGapBuckets)),
+      tpot_(registry.histogram("request_time_per_output_token_seconds",
+                               "Mean seconds per token after the first, one value a request.",
+                               kTokenGapBuckets)),
+      e2e_(registry.histogram("e2e_request_latency_seconds",
+                              "Seconds from a request's arrival to its end.", kRequestBuckets)),
+      queue_(registry.histogram("request_queue_time_seconds",
+                                "Seconds from a request's arrival to its first admission.",
+                                kRequestBuckets)),
+      iteration_tokens_(registry.histogram("iteration_tokens_total",
+                                           "Rows that ran together in a step.", kRowBuckets)),
+      running_(registry.gauge("num_requests_running", "Requests on the device.")),
+      waiting_(registry.gauge("num_requests_waiting", "Requests in the queue.")),
+      kv_usage_(registry.gauge("kv_cache_usage_perc", "Share of the KV blocks in use; 1 is all.")),
+      preemptions_(registry.counter("num_preemptions_total",
+                                    "Requests sent back to the queue for want of KV blocks.")),
+      prompt_tokens_(registry.counter("prompt_tokens_total",
+                                      "Prompt tokens of the requests whose prompt has run.")),
+      generation_tokens_(registry.counter("generation_tokens_total", "Tokens generated.")) {
+  for (const FinishReason reason : kReasons) {
+    finished_[reason] =
+        &registry.counter("request_success_total", "Requests that ended, by reason.",
+                          {{"finished_reason", reason_label(reason)}});
+  }
+}
+
+void EngineMetrics::admitted(RequestTimes& times, TimePoint now) {
+  if (times.admitted) return;
+  times.admitted = now;
+  queue_.Observe(seconds(now - times.arrival));
+}
+
+void EngineMetrics::token(RequestTimes& times, TimePoint now) {
+  if (!times.first_token) {
+    times.first_token = now;
+    ttft_.Observe(seconds(now - times.arrival));
+  } else {
+    itl_.Observe(seconds(now - times.last_token));
+  }
+  times.last_token = now;
+  generation_tokens_.Increment();
+}
+
+void EngineMetrics::finished(const RequestTimes& times, FinishReason reason, int output_tokens,
+                             TimePoint now) {
+  finished_.at(reason)->Increment();
+  // The time of a request that was cut short says when it was cut, not how fast it was served.
+  if (reason != FinishReason::kStop && reason != FinishReason::kLength) return;
+  e2e_.Observe(seconds(now - times.arrival));
+  if (output_tokens > 1 && times.first_token) {
+    tpot_.Observe(seconds(times.last_token - *times.first_token) / (output_tokens - 1));
+  }
+}
+
+void EngineMetrics::load(int running, int waiting, double kv_usage) {
+  running_.Set(running);
+  waiting_.Set(waiting);
+  kv_usage_.Set(kv_usage);
+}
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+#pragma once
+// Sequence: one request on its way through the engine.
+//
+//   queued -> prefilling -> decoding -> finished        every stage may go to finished
+//     ^            |            |
+//     +-- preempt -+------------+                       the tokens stay, blocks and slot go
+//
+// Blocks and slot are held from admission until preemption or the end, and by nothing else than
+// this object.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "cache/block_pool.h"
+#include "engine/request.h"
+#include "engine/scheduler.h"
+#include "engine/slot_pool.h"
+
+namespace weft {
+
+// When a request passed which point; what the metrics need.
+struct RequestTimes {
+  TimePoint arrival{};
+  std::optional<TimePoint> admitted;  // the first time
+  std::optional<TimePoint> first_token;
+  TimePoint last_token{};
+};
+
+// Made by any thread, then owned and used by the engine thread.
+class Sequence {
+ public:
+  // The request has passed check_request for this context.
+  Sequence(RequestId id, Request request, uint64_t seed, int context,
+           std::shared_ptr<EventSink> sink, TimePoint arrival);
+
+  RequestId id() const { return id_; }
+  const Request& request() const { return request_; }
+  Stage stage() const { return stage_; }
+  bool finished() const { return stage_ == Stage::kFinished; }
+  RequestTimes& times() { return times_; }
+
+  // Prompt and outputs.
+  std::span<const TokenId> tokens() const { return tokens_; }
+  int prompt_tokens() const { return prompt_tokens_; }
+  int output_tokens() const { return static_cast<int>(tokens_.size()) - prompt_tokens_; }
+  bool generates() const { return max_outputs_ > 0; }
+  // No further output is allowed: max_tokens are out or the context is full.
+  bool full() const { return output_tokens() >= max_outputs_; }
+
+  // Positions that have to run before the next sample. Without generation the last prompt token
+  // need not run.
+  int length() const { return static_cast<int>(tokens_.size()) - (generates() ? 0 : 1); }
+  int computed() const { return computed_; }
+  // Rows below it are prefill class, also when they run again: the prompt but its last token.
+  int prefill_class_end() const { return prompt_tokens_ - 1; }
+  // Prompt rows have to report logprobs; once they are out they never have to again.
+  bool scored() const { return request_.prompt_logprobs >= 0 && scored_ < prefill_class_end(); }
+  // The row at `position` reports a logprob that was not delivered before.
+  bool scores(int position) const { return scored() && position >= scored_; }
+
+  SequenceState state() const;
+  SlotId slot() const { return slot_->id(); }
+  const std::vector<BlockId>& blocks() const { return blocks_->blocks(); }
+
+  // queued -> prefilling. Requires a free slot and blocks for length().
+  void admit(BlockPool& blocks, SlotPool& slots);
+  // Requires a free block where the next position needs one.
+  void grow_to(int positions);
+  // Keys and values of the next `rows` positions are stored.
+  void advance(int rows);
+  // prefilling or decoding -> decoding: `token` follows the last position.
+  void append(TokenId token);
+  // The logprob that the row at `position` reported is on its way: in order, each once.
+  void prompt_row_delivered(int position);
+  // prefilling or decoding -> queued.
+  void preempt();
+  // Any stage -> finished; releases everything and delivers kFinished. Requires: not finished.
+  void finish(FinishReason reason, std::string message);
+
+  // An error if the sink threw: the request has to end.
+  Status deliver(EngineEvent event);
+
+ private:
+  void release();
+
+  RequestId id_;
+  Request request_;
+  uint64_t seed_;
+  std::shared_ptr<EventSink> sink_;
+  std::vector<TokenId> tokens_;
+  int prompt_tokens_;
+  int max_outputs_;
+  Stage stage_ = Stage::kQueued;
+  int computed_ = 0;
+  int scored_ = 0;  // prompt rows whose logprob was delivered
+  std::optional<BlockTable> blocks_;
+  std::optional<SlotLease> slot_;
+  RequestTimes times_;
+};
+
+}  // namespace weft

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 
@@ -84,11 +83,8 @@ class Conversation {
 }  // namespace
 
 Result<int> chat_command(const ChatOptions& options) {
-  std::atomic<Generator*> active{nullptr};
-  const SignalWatcher watcher({SIGINT}, [&](int) {
-    Generator* const generator = active;
-    if (generator == nullptr || !generator->stop()) std::_Exit(kExitInterrupted);
-  });
+  AnswerStopper stopper;
+  const SignalWatcher watcher({SIGINT}, [&](int) { stopper.on_signal(); });
   LoadOptions load = options.load;
   load.max_sequences = 1;
   WEFT_ASSIGN(const LoadedModel model, load_model(load));
@@ -101,9 +97,9 @@ Result<int> chat_command(const ChatOptions& options) {
   Generator generator(model);
   fmt::print(stderr, "{}, {}\n", model.name, model.executor->description());
   fmt::print(stderr, "/reset forgets the conversation, /quit leaves, Ctrl-C stops an answer\n");
-  active = &generator;
+  stopper.watch(&generator);
   const Status status = Conversation(generator, options.generation).run();
-  active = nullptr;
+  stopper.watch(nullptr);
   if (!status.ok()) return status.error();
   return kExitOk;
 }

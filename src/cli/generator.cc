@@ -1,5 +1,7 @@
 #include "cli/generator.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -117,6 +119,16 @@ bool Generator::stop() {
   if (id == kNone) return false;
   engine_.finish(id, FinishReason::kCancelled);
   return true;
+}
+
+void AnswerStopper::watch(Generator* generator) {
+  MutexLock lock(mutex_);
+  generator_ = generator;
+}
+
+void AnswerStopper::on_signal() {
+  MutexLock lock(mutex_);
+  if (generator_ == nullptr || !generator_->stop()) std::_Exit(kExitInterrupted);
 }
 
 }  // namespace weft

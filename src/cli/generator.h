@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "cli/command_line.h"
 #include "cli/load_model.h"
 #include "engine/engine.h"
@@ -54,6 +55,18 @@ class Generator {
   Engine engine_;
   std::atomic<RequestId> running_{kNone};
   static constexpr RequestId kNone = ~RequestId{0};
+};
+
+// What Ctrl-C does while a generator is watched: ends its answer, or the process where none runs.
+// Thread-safe.
+class AnswerStopper {
+ public:
+  void watch(Generator* generator) EXCLUDES(mutex_);  // nullptr: none any more
+  void on_signal() EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  Generator* generator_ GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace weft

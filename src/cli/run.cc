@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 
@@ -32,24 +31,21 @@ Result<std::vector<TokenId>> make_prompt(const RunOptions& options, const Genera
 }  // namespace
 
 Result<int> run_command(const RunOptions& options) {
-  std::atomic<Generator*> active{nullptr};
-  const SignalWatcher watcher({SIGINT, SIGTERM}, [&](int) {
-    Generator* const generator = active;
-    if (generator == nullptr || !generator->stop()) std::_Exit(kExitInterrupted);
-  });
+  AnswerStopper stopper;
+  const SignalWatcher watcher({SIGINT, SIGTERM}, [&](int) { stopper.on_signal(); });
   LoadOptions load = options.load;
   load.max_sequences = 1;
   WEFT_ASSIGN(const LoadedModel model, load_model(load));
   Generator generator(model);
   WEFT_ASSIGN(std::vector<TokenId> prompt, make_prompt(options, generator));
 
-  active = &generator;
+  stopper.watch(&generator);
   const Result<GenerationResult> result =
       generator.generate(std::move(prompt), options.generation, [](std::string_view piece) {
         std::fwrite(piece.data(), 1, piece.size(), stdout);
         std::fflush(stdout);
       });
-  active = nullptr;
+  stopper.watch(nullptr);
   if (!result.ok()) return result.error();
   std::fputs("\n", stdout);
   std::fflush(stdout);

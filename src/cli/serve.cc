@@ -28,11 +28,12 @@ class ServerStopper {
   void on_signal() {
     MutexLock lock(mutex_);
     if (server_ == nullptr) std::_Exit(kExitInterrupted);
-    spdlog::info(
-        signals_ == 0
-            ? "stopping: running requests may finish for {:.0f} s; another signal ends them"
-            : "stopping now",
-        seconds(grace_));
+    if (signals_ == 0) {
+      spdlog::info("stopping: running requests may finish for {:.0f} s; another signal ends them",
+                   seconds(grace_));
+    } else {
+      spdlog::info("stopping now");
+    }
     server_->stop(signals_++ == 0 ? grace_ : Duration::zero());
   }
 

@@ -96,7 +96,7 @@ struct ExecutorLimits {
   int slots = 0;           // sequences at once
   int passes = 0;          // passes open at once
   int rows = 0;            // rows of all passes of a quantum
-  int output_rows = 0;     // rows of a quantum that reach the head; more are refused by WEFT_CHECK
+  int output_rows = 0;     // rows of a quantum that reach the head at once; more of them (kAll) are taken in turns
   int context = 0;         // longest sequence
   int blocks = 0;          // KV blocks in the pool
 };

@@ -3,7 +3,7 @@
 
 #include <functional>
 #include <memory>
-#include <string>
+#include <span>
 
 #include "base/result.h"
 #include "device/executor.h"
@@ -12,15 +12,19 @@
 
 namespace weft {
 
+// Sees the logits [vocab] of each output row of a quantum before its token is drawn, on any worker: for tests.
+using LogitsObserver = std::function<void(int64_t output, std::span<const float> logits)>;
+
 struct CpuOptions {
   const KernelTable* kernels = nullptr;
   int threads = 1;
   bool pin = false;         // worker i on the i-th physical core
   KvType kv_type = KvType::kF16;
   ExecutorLimits limits;    // all set
+  LogitsObserver on_logits;
 };
 
-// Bytes of one KV block over all layers, and of everything else the executor takes besides the packed weights.
+// Bytes of one KV block over all layers, and of the packed weights.
 int64_t kv_block_bytes(const Model& model, const KernelTable& kernels, KvType type);
 int64_t packed_weight_bytes(const Model& model, const KernelTable& kernels);
 

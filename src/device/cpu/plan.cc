@@ -1,0 +1,146 @@
+#include "device/cpu/plan.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kStreams = 6;
+
+// Compiles one list of operations.
+class Compiler {
+ public:
+  Compiler(const PackedWeights& weights, const KernelTable& kernels)
+      : weights_(weights), kernels_(kernels) {
+    for (size_t s = 0; s < kStreams; ++s) sources_[s].in = static_cast<Stream>(s);
+  }
+
+  std::vector<Step> compile(std::span<const Op> ops) {
+    for (const Op& op : ops) add(op);
+    return std::move(steps_);
+  }
+
+ private:
+  // How a stream's rows come about: as they lie in `in`, or by an operation on those.
+  struct Source {
+    RowSource::Op op = RowSource::Op::kPlain;
+    Stream in = Stream::kHidden;
+    const float* norm = nullptr;
+    bool stale = false;  // `in` has changed since
+  };
+  Source& source(Stream stream) { return sources_[static_cast<size_t>(stream)]; }
+
+  void add(const Op& op) {
+    switch (op.kind) {
+      case OpKind::kRmsNorm:
+        source(op.out) = {RowSource::Op::kRmsNorm, op.in, weights_.vector(op.weights[0]), false};
+        break;
+      case OpKind::kSwiGlu:
+        source(op.out) = {RowSource::Op::kSwiGlu, op.in, nullptr, false};
+        break;
+      case OpKind::kLinear:
+        add_linear(op);
+        break;
+      case OpKind::kHeadNorm: {
+        RowStep& step = row_step();
+        WEFT_CHECK(!step.rope && !step.store, "heads are normed before anything reads them");
+        step.query_norm = weights_.vector(op.weights[0]);
+        step.key_norm = weights_.vector(op.weights[1]);
+        break;
+      }
+      case OpKind::kRope:
+        WEFT_CHECK(!row_step().store, "keys are rotated before they are stored");
+        row_step().rope = true;
+        break;
+      case OpKind::kStoreKv:
+        row_step().store = true;
+        break;
+      case OpKind::kAttention:
+        steps_.emplace_back(AttentionStep{});
+        break;
+    }
+  }
+
+  RowStep& row_step() {
+    if (steps_.empty() || !std::holds_alternative<RowStep>(steps_.back())) {
+      steps_.emplace_back(RowStep{});
+    }
+    return std::get<RowStep>(steps_.back());
+  }
+
+  void add_linear(const Op& op) {
+    const Source& from = source(op.in);
+    WEFT_CHECK(!from.stale, "an operation reads a norm of what has changed since");
+    MultiplyStep step;
+    step.source = from.op;
+    step.in = from.in;
+    step.norm = from.norm;
+    step.out = op.out;
+    step.add = op.add;
+    int64_t column = 0;
+    for (size_t i = 0; i < op.weights.size() && op.weights[i] != WeightId::kNone; ++i) {
+      const PackedMatrix matrix = weights_.matrix(op.weights[i]);
+      step.inputs = matrix.inputs;
+      MultiplyStep::Product& product = step.products[i];
+      product.matrix = matrix;
+      product.bias = weights_.vector(op.biases[i]);
+      product.column = column;
+      product.panels = (matrix.outputs + kernels_.panel_outputs - 1) / kernels_.panel_outputs;
+      product.format = format_index(step, kernels_.activation_format(matrix.type));
+      column += matrix.outputs;
+      step.panels += product.panels;
+      ++step.product_count;
+    }
+    for (Source& s : sources_) s.stale |= s.op != RowSource::Op::kPlain && s.in == op.out;
+    steps_.emplace_back(step);
+  }
+
+  static int format_index(MultiplyStep& step, ActivationFormat format) {
+    int i = 0;
+    while (i < step.format_count && step.formats[static_cast<size_t>(i)] != format) ++i;
+    if (i == step.format_count) step.formats[static_cast<size_t>(step.format_count++)] = format;
+    return i;
+  }
+
+  const PackedWeights& weights_;
+  const KernelTable& kernels_;
+  std::array<Source, kStreams> sources_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+Plan make_plan(const Model& model, const PackedWeights& weights, const KernelTable& kernels) {
+  Plan plan;
+  for (const std::vector<Op>& layer : model.layers) {
+    plan.layers.push_back(Compiler(weights, kernels).compile(layer));
+  }
+  Op norm{.kind = OpKind::kRmsNorm, .in = Stream::kHidden, .out = Stream::kNormed};
+  norm.weights[0] = model.final_norm;
+  Op head{.kind = OpKind::kLinear, .in = Stream::kNormed};
+  head.weights[0] = model.head;
+  plan.head = std::get<MultiplyStep>(Compiler(weights, kernels).compile(std::array{norm, head})[0]);
+  return plan;
+}
+
+int64_t Plan::activation_bytes(const KernelTable& kernels, int index, int64_t rows) const {
+  int64_t bytes = 0;
+  const auto look = [&](const MultiplyStep& step) {
+    if (index >= step.format_count) return;
+    const ActivationFormat format = step.formats[static_cast<size_t>(index)];
+    bytes = std::max(bytes, kernels.activation_bytes(format, rows, step.inputs));
+  };
+  look(head);
+  for (const std::vector<Step>& layer : layers) {
+    for (const Step& step : layer) {
+      if (const auto* multiply = std::get_if<MultiplyStep>(&step)) look(*multiply);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace weft

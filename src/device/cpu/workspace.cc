@@ -1,0 +1,41 @@
+#include "device/cpu/workspace.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+Result<Buffer> floats(int64_t rows, int64_t width) {
+  return Buffer::allocate(static_cast<size_t>(rows * width) * sizeof(float));
+}
+
+}  // namespace
+
+Result<Workspace> Workspace::create(const Model& model, const Plan& plan,
+                                    const KernelTable& kernels, const KvLayout& layout,
+                                    const ExecutorLimits& limits, int threads) {
+  const ModelConfig& config = model.config;
+  Workspace w;
+  for (const Stream s : {Stream::kHidden, Stream::kQkv, Stream::kAttention, Stream::kGateUp}) {
+    WEFT_ASSIGN(w.streams[static_cast<size_t>(s)], floats(limits.rows, model.width(s)));
+  }
+  WEFT_ASSIGN(w.output_hidden, floats(limits.rows, config.hidden));
+  w.pass_floats = int64_t{limits.rows} * config.hidden;
+  WEFT_ASSIGN(w.passes, floats(limits.passes, w.pass_floats));
+  for (size_t i = 0; i < w.activations.size(); ++i) {
+    const int64_t bytes = plan.activation_bytes(kernels, static_cast<int>(i), limits.rows);
+    WEFT_ASSIGN(w.activations[i], Buffer::allocate(static_cast<size_t>(bytes)));
+  }
+  w.logit_rows = std::min(limits.output_rows, kLogitRows);
+  WEFT_ASSIGN(w.logits, floats(w.logit_rows, config.vocab));
+  w.samples.resize(static_cast<size_t>(limits.rows));
+  w.sampler_scratch.reserve(static_cast<size_t>(threads));
+  for (int i = 0; i < threads; ++i) w.sampler_scratch.emplace_back(config.vocab);
+  w.kv_block_bytes = kernels.kv_block_bytes(layout);
+  WEFT_ASSIGN(w.kv, Buffer::allocate(static_cast<size_t>(w.kv_block_bytes) *
+                                     static_cast<size_t>(limits.blocks) *
+                                     static_cast<size_t>(config.layers)));
+  return w;
+}
+
+}  // namespace weft

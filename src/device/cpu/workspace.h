@@ -1,0 +1,44 @@
+#pragma once
+// Workspace: all memory that the steps of a CPU executor use, taken when it is made.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "device/cpu/plan.h"
+#include "device/executor.h"
+#include "device/sampler.h"
+#include "kernels/kernel_table.h"
+#include "model/model.h"
+#include "tensor/buffer.h"
+
+namespace weft {
+
+// Rows of logits that exist at once; a quantum with more outputs takes them in turns.
+inline constexpr int kLogitRows = 64;
+
+struct Workspace {
+  static Result<Workspace> create(const Model& model, const Plan& plan, const KernelTable& kernels,
+                                  const KvLayout& layout, const ExecutorLimits& limits,
+                                  int threads);
+
+  // A stream's rows [limits.rows, width]; null for those that the plan never stores.
+  float* stream(Stream s) { return streams[static_cast<size_t>(s)].as<float>(); }
+  float* pass_rows(PassId pass) { return passes.as<float>() + pass * pass_floats; }
+
+  std::array<Buffer, 6>
+      streams;           // by Stream; kHidden holds the rows of all passes of the running quantum
+  Buffer output_hidden;  // [limits.rows, hidden]: the rows that reach the head
+  Buffer passes;         // [limits.passes, limits.rows, hidden]: between quanta
+  int64_t pass_floats = 0;
+  std::array<Buffer, 3> activations;  // packed, by index of the format in a step
+  Buffer logits;                      // [logit_rows, vocab]
+  int logit_rows = 0;
+  std::vector<Sample> samples;                  // [limits.rows]
+  std::vector<SamplerScratch> sampler_scratch;  // by worker
+  Buffer kv;                                    // [layers, limits.blocks, kv_block_bytes]
+  int64_t kv_block_bytes = 0;
+};
+
+}  // namespace weft

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check.h"
 #include "device/philox.h"
 
 namespace weft {
@@ -33,8 +34,10 @@ bool all_finite(std::span<const float> logits) {
   return bad == 0;
 }
 
+// The lowest id of that logit; 0 for a value that equals none.
 TokenId first_equal(std::span<const float> logits, float value) {
-  return static_cast<TokenId>(std::find(logits.begin(), logits.end(), value) - logits.begin());
+  const auto at = std::find(logits.begin(), logits.end(), value);
+  return at == logits.end() ? 0 : static_cast<TokenId>(at - logits.begin());
 }
 
 // The k first candidates among logits of at least `floor`, in no order.
@@ -104,11 +107,13 @@ class Drawing {
 
   TokenId draw(double uniform) {
     const bool all_k = params_.top_k <= 0 || static_cast<size_t>(params_.top_k) >= logits_.size();
-    if (all_k && params_.min_p <= 0 && params_.top_p >= 1) return draw_from_all(uniform);
+    if (all_k && params_.min_p <= 0 && !by_top_p()) return draw_from_all(uniform);
     return draw_up_to(find_cut(all_k), uniform);
   }
 
  private:
+  bool by_top_p() const { return params_.top_p < 1; }
+
   double block_mass(size_t begin) const {
     const size_t n = std::min(kMassBlock, logits_.size() - begin);
     return kernels_.sum_exp(logits_.data() + begin, static_cast<int64_t>(n), weights_.max,
@@ -135,7 +140,7 @@ class Drawing {
     Cut cut;
     if (params_.min_p > 0) cut.logit = weights_.logit(params_.min_p);
     const size_t k = all_k ? logits_.size() : static_cast<size_t>(params_.top_k);
-    if (params_.top_p >= 1 && all_k) return cut;
+    if (all_k && !by_top_p()) return cut;
     if (all_k && params_.min_p <= 0) {
       // What weighs less than a token's share of the tail that top_p leaves out is in that tail,
       // since all such tokens together weigh less than it. Half of it forgives rounding.
@@ -146,7 +151,7 @@ class Drawing {
       return nucleus(candidates, weights_, double{params_.top_p} * total);
     }
     select(logits_, k, cut.logit, candidates);
-    if (params_.top_p < 1) {
+    if (by_top_p()) {
       return nucleus(candidates, weights_, double{params_.top_p} * mass_of_candidates());
     }
     const Candidate last = *std::max_element(candidates.begin(), candidates.end(), before);
@@ -228,6 +233,9 @@ SamplerScratch::SamplerScratch(int vocab) : logits(static_cast<size_t>(vocab)) {
 
 void SamplerState::open(const SlotInit& init, int vocab, int context) {
   params_ = init.sampling;
+  // What lies outside its range was refused at the edge; here it only must do no harm.
+  params_.top_p = std::max(params_.top_p, 0.0F);
+  params_.min_p = std::min(params_.min_p, 1.0F);
   const auto unknown = [&](TokenId token) { return token < 0 || token >= vocab; };
   std::erase_if(params_.logit_bias, [&](const auto& bias) { return unknown(bias.first); });
   std::erase_if(params_.forbidden, unknown);
@@ -240,13 +248,19 @@ void SamplerState::open(const SlotInit& init, int vocab, int context) {
             params_.frequency_penalty != 0.0F;
   if (counts_) {
     seen_.reserve(static_cast<size_t>(context) + 1);
-    for (const TokenId token : init.prompt) seen_.push_back({token, 0});
+    for (const TokenId token : init.prompt) {
+      WEFT_CHECK(!unknown(token), "token {} of {}", token, vocab);
+      seen_.push_back({token, 0});
+    }
     const auto less = [](const Seen& a, const Seen& b) { return a.token < b.token; };
     const auto same = [](const Seen& a, const Seen& b) { return a.token == b.token; };
     std::sort(seen_.begin(), seen_.end(), less);
     seen_.erase(std::unique(seen_.begin(), seen_.end(), same), seen_.end());
   }
-  for (const TokenId token : init.output) accept(token);
+  for (const TokenId token : init.output) {
+    WEFT_CHECK(!unknown(token), "token {} of {}", token, vocab);
+    accept(token);
+  }
 }
 
 SamplerState::Seen& SamplerState::seen(TokenId token) {

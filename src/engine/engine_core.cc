@@ -13,13 +13,11 @@ SchedulerLimits scheduler_limits(const Executor& executor, int chunk_rows) {
   const ExecutorLimits& device = executor.limits();
   WEFT_CHECK(device.slots >= 1 && device.blocks >= 1 && device.context >= 1,
              "{} slots, {} blocks, context {}", device.slots, device.blocks, device.context);
-  WEFT_CHECK(device.rows >= device.slots && device.output_rows >= device.slots,
-             "{} rows, {} output rows for {} slots", device.rows, device.output_rows, device.slots);
-  WEFT_CHECK(device.passes >= Batch::kPasses, "{} passes", device.passes);
+  WEFT_CHECK(device.rows >= device.slots, "{} rows for {} slots", device.rows, device.slots);
+  WEFT_CHECK(device.passes >= StepBatch::kPasses, "{} passes", device.passes);
   WEFT_CHECK(chunk_rows >= 1, "chunks of {} rows", chunk_rows);
   return {.layers = executor.layers(),
           .rows = device.rows,
-          .output_rows = device.output_rows,
           .chunk_rows = chunk_rows,
           .blocks = device.blocks};
 }
@@ -155,7 +153,7 @@ void EngineCore::commit_prompt_row(Sequence& sequence, const OutputRow& row) {
   event.top = first_of(row.top, sequence.request().prompt_logprobs);
   sequence.prompt_row_delivered(batch_.segment(row).first_position + row.row);
   if (!deliver(sequence, std::move(event))) return;
-  if (!sequence.generates() && !sequence.scored()) {
+  if (!sequence.generates() && !sequence.scores_prompt()) {
     metrics_.prompt(sequence.prompt_tokens());
     end(sequence, FinishReason::kLength);
   }

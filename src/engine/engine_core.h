@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "cache/block_pool.h"
 #include "device/executor.h"
-#include "engine/batch.h"
 #include "engine/engine_metrics.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/slot_pool.h"
+#include "engine/step_batch.h"
 
 namespace weft {
 
@@ -45,7 +45,7 @@ class EngineCore {
   void wait_step();
   void commit_step();
   // What start_step planned, for tests and traces.
-  const Plan& last_plan() const { return plan_; }
+  const StepPlan& last_plan() const { return plan_; }
 
  private:
   void apply_plan(TimePoint now);
@@ -73,8 +73,8 @@ class EngineCore {
 
   // Of the current step; kept for their storage.
   SchedulerState state_;
-  Plan plan_;
-  Batch batch_;
+  StepPlan plan_;
+  StepBatch batch_;
   Completion completion_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 // One planning: what is left to give while the plan grows.
 class ChunkedPlanner {
  public:
-  ChunkedPlanner(const SchedulerState& state, const SchedulerLimits& limits, Plan& plan)
+  ChunkedPlanner(const SchedulerState& state, const SchedulerLimits& limits, StepPlan& plan)
       : sequences_(state.sequences),
         limits_(limits),
         plan_(plan),
@@ -23,9 +23,7 @@ class ChunkedPlanner {
     for (int i = 0; i < end_; ++i) {
       if (at(i).stage == Stage::kDecoding) plan_decode(i);
     }
-    const int decode_rows = static_cast<int>(plan_.decode.size());
-    rows_ = std::min(limits_.chunk_rows, limits_.rows - decode_rows);
-    output_rows_ = limits_.output_rows - decode_rows;
+    rows_ = std::min(limits_.chunk_rows, limits_.rows - static_cast<int>(plan_.decode.size()));
     // Blocks that a preemption has just freed are for those that run.
     bool admitting = plan_.preempt.empty();
     for (int i = 0; i < end_ && rows_ > 0; ++i) {
@@ -73,36 +71,23 @@ class ChunkedPlanner {
   }
 
   void plan_chunk(int i) {
-    const SequenceState& s = at(i);
-    int rows = std::min(rows_, s.length - s.computed);
-    if (s.scored) {
-      rows = std::min(rows, output_rows_);
-      output_rows_ -= rows;
-    } else if (s.computed + rows == s.length) {
-      if (output_rows_ == 0) {
-        --rows;
-      } else {
-        --output_rows_;
-      }
-    }
-    if (rows == 0) return;
+    const int rows = std::min(rows_, at(i).length - at(i).computed);
     rows_ -= rows;
-    plan_.prefill.push_back({i, s.computed, rows});
+    plan_.prefill.push_back({i, at(i).computed, rows});
   }
 
   const std::vector<SequenceState>& sequences_;
   const SchedulerLimits& limits_;
-  Plan& plan_;
+  StepPlan& plan_;
   int end_;  // running sequences from here on are preempted
   int free_blocks_;
   int free_slots_;
-  int rows_ = 0;         // prompt rows left
-  int output_rows_ = 0;  // rows left that may reach the head
+  int rows_ = 0;  // prompt rows left
 };
 
 }  // namespace
 
-void plan_chunked(const SchedulerState& state, const SchedulerLimits& limits, Plan& plan) {
+void plan_chunked(const SchedulerState& state, const SchedulerLimits& limits, StepPlan& plan) {
   plan.clear();
   ChunkedPlanner(state, limits, plan).run();
 }

@@ -12,8 +12,7 @@
 namespace weft {
 namespace {
 
-constexpr SchedulerLimits kLimits{
-    .layers = 4, .rows = 108, .output_rows = 108, .chunk_rows = 100, .blocks = 20};
+constexpr SchedulerLimits kLimits{.layers = 4, .rows = 108, .chunk_rows = 100, .blocks = 20};
 
 SequenceState queued(int length) { return {.stage = Stage::kQueued, .length = length}; }
 SequenceState prefilling(int computed, int length) {
@@ -28,13 +27,9 @@ SequenceState decoding(int computed) {
           .computed = computed,
           .blocks = BlockPool::blocks_for(computed)};
 }
-SequenceState scored(SequenceState s) {
-  s.scored = true;
-  return s;
-}
 
 // "preempt 2; admit 1; decode 0@5; prefill 1@0+7": all that a plan decides.
-std::string text(const Plan& plan) {
+std::string text(const StepPlan& plan) {
   std::string out;
   const auto add = [&](const std::string& part) { out += (out.empty() ? "" : "; ") + part; };
   for (const int i : plan.preempt) add(fmt::format("preempt {}", i));
@@ -59,7 +54,7 @@ struct Case {
 };
 
 std::string plan_text(const Case& c) {
-  Plan plan;
+  StepPlan plan;
   plan.preempt = {9};  // a plan's storage is used again
   plan_chunked({c.sequences, c.free_blocks, c.free_slots}, c.limits, plan);
   EXPECT_EQ(plan.layer_begin, 0);
@@ -75,7 +70,6 @@ SchedulerLimits with(SchedulerLimits limits, int SchedulerLimits::* field, int v
 TEST(PolicyChunked, Cases) {
   const SchedulerLimits five_blocks = with(kLimits, &SchedulerLimits::blocks, 5);
   const SchedulerLimits few_rows = with(kLimits, &SchedulerLimits::rows, 3);
-  const SchedulerLimits few_outputs = with(kLimits, &SchedulerLimits::output_rows, 3);
   const std::vector<Case> cases = {
       {"a first prompt", {queued(7)}, 20, 8, kLimits, "admit 0; prefill 0@0+7"},
       {"a long prompt in chunks", {queued(250)}, 20, 8, kLimits, "admit 0; prefill 0@0+100"},
@@ -172,24 +166,6 @@ TEST(PolicyChunked, Cases) {
        7,
        kLimits,
        "admit 1; admit 2; decode 0@5; prefill 1@0+70; prefill 2@0+3"},
-      {"prompt rows that report are output rows",
-       {scored(prefilling(0, 50)), decoding(3)},
-       9,
-       6,
-       few_outputs,
-       "decode 1@3; prefill 0@0+2"},
-      {"no output row left for the last row",
-       {prefilling(0, 50), decoding(3), decoding(4), decoding(5)},
-       9,
-       4,
-       few_outputs,
-       "decode 1@3; decode 2@4; decode 3@5; prefill 0@0+49"},
-      {"a chunk before the last row needs none",
-       {prefilling(0, 500), decoding(3), decoding(4), decoding(5)},
-       9,
-       4,
-       few_outputs,
-       "decode 1@3; decode 2@4; decode 3@5; prefill 0@0+100"},
   };
   for (const Case& c : cases) EXPECT_EQ(plan_text(c), c.plan) << c.name;
 }
@@ -216,7 +192,6 @@ SchedulerState random_state(std::mt19937& random, const SchedulerLimits& limits,
         --state.free_slots;
       }
     }
-    s.scored = s.stage != Stage::kDecoding && random() % 8 == 0;
     state.sequences.push_back(s);
   }
   return state;
@@ -224,7 +199,7 @@ SchedulerState random_state(std::mt19937& random, const SchedulerLimits& limits,
 
 class PlanCheck {
  public:
-  PlanCheck(const SchedulerState& state, const SchedulerLimits& limits, const Plan& plan)
+  PlanCheck(const SchedulerState& state, const SchedulerLimits& limits, const StepPlan& plan)
       : state_(state), limits_(limits), plan_(plan), now_(state.sequences) {}
 
   void run() {
@@ -236,7 +211,6 @@ class PlanCheck {
     EXPECT_GE(free_slots_, 0);
     EXPECT_LE(rows_, limits_.rows);
     EXPECT_LE(prompt_rows_, limits_.chunk_rows);
-    EXPECT_LE(output_rows_, limits_.output_rows);
     EXPECT_TRUE(std::is_sorted(plan_.preempt.rbegin(), plan_.preempt.rend()));
     EXPECT_TRUE(std::is_sorted(plan_.admit.begin(), plan_.admit.end()));
     EXPECT_TRUE(oldest_advances_) << "the oldest stands still";
@@ -263,9 +237,7 @@ class PlanCheck {
   }
   void admit(int i) {
     EXPECT_EQ(at(i).stage, Stage::kQueued);
-    const bool was_scored = at(i).scored;
     at(i) = prefilling(0, at(i).length);
-    at(i).scored = was_scored;
     free_blocks_ -= at(i).blocks;
     --free_slots_;
   }
@@ -274,7 +246,6 @@ class PlanCheck {
     EXPECT_EQ(r.first, at(r.sequence).computed);
     free_blocks_ -= std::max(0, BlockPool::blocks_for(r.first + 1) - at(r.sequence).blocks);
     ++rows_;
-    ++output_rows_;
     if (r.sequence == 0) oldest_advances_ = true;
   }
   void prefill(const RowRange& r) {
@@ -285,38 +256,35 @@ class PlanCheck {
     EXPECT_LE(r.first + r.rows, s.length);
     rows_ += r.rows;
     prompt_rows_ += r.rows;
-    output_rows_ += s.scored ? r.rows : r.first + r.rows == s.length ? 1 : 0;
     if (r.sequence == 0) oldest_advances_ = true;
   }
 
   const SchedulerState& state_;
   const SchedulerLimits& limits_;
-  const Plan& plan_;
+  const StepPlan& plan_;
   std::vector<SequenceState> now_;
   int free_blocks_ = state_.free_blocks;
   int free_slots_ = state_.free_slots;
   int rows_ = 0;
   int prompt_rows_ = 0;
-  int output_rows_ = 0;
   bool oldest_advances_ = false;
 };
 
 TEST(PolicyChunked, RandomStatesGetSoundPlans) {
   std::mt19937 random(3);
-  Plan plan;
+  StepPlan plan;
   for (int round = 0; round < 20000; ++round) {
     const int slots = 1 + static_cast<int>(random() % 8);
     SchedulerLimits limits;
     limits.layers = 4;
     limits.rows = slots + static_cast<int>(random() % 40);
-    limits.output_rows = slots + static_cast<int>(random() % 10);
     limits.chunk_rows = 1 + static_cast<int>(random() % 200);
     limits.blocks = 1 + static_cast<int>(random() % 12);
     const SchedulerState state = random_state(random, limits, slots);
     plan_chunked(state, limits, plan);
     PlanCheck(state, limits, plan).run();
     ASSERT_FALSE(testing::Test::HasFailure()) << "round " << round << ": " << text(plan);
-    Plan again;
+    StepPlan again;
     plan_chunked(state, limits, again);
     ASSERT_EQ(text(again), text(plan));
   }

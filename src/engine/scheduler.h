@@ -24,10 +24,9 @@ enum class Stage : uint8_t {
 
 struct SequenceState {
   Stage stage = Stage::kQueued;
-  int length = 0;       // positions to run until the next sample: the prompt and the outputs so far
-  int computed = 0;     // of them, those whose keys and values are stored
-  int blocks = 0;       // held
-  bool scored = false;  // each prompt row is an output row, not the last alone
+  int length = 0;    // positions to run until the next sample: the prompt and the outputs so far
+  int computed = 0;  // of them, those whose keys and values are stored
+  int blocks = 0;    // held
 };
 
 struct SchedulerState {
@@ -38,10 +37,9 @@ struct SchedulerState {
 
 struct SchedulerLimits {
   int layers = 0;
-  int rows = 0;         // of a quantum; at least the number of slots
-  int output_rows = 0;  // of a quantum; at least the number of slots
-  int chunk_rows = 0;   // prompt rows of a quantum
-  int blocks = 0;       // in the pool; every sequence fits into it alone
+  int rows = 0;        // of a quantum; at least the number of slots
+  int chunk_rows = 0;  // prompt rows of a quantum
+  int blocks = 0;      // in the pool; every sequence fits into it alone
 };
 
 // `rows` positions of a sequence, from `first` on.
@@ -53,7 +51,7 @@ struct RowRange {
 };
 
 // Applied from top to bottom.
-struct Plan {
+struct StepPlan {
   std::vector<int> preempt;       // newest first: give up blocks and slot, back to the queue
   std::vector<int> admit;         // oldest first: take a slot and blocks for `length`
   std::vector<RowRange> decode;   // one row each; grow by a block where the row needs one
@@ -72,12 +70,12 @@ struct Plan {
 
 // Fills `plan`, whose storage is used again. Requires at least one sequence; the plan then has at
 // least one row, and the oldest sequence is among those that advance.
-using Policy = void (*)(const SchedulerState& state, const SchedulerLimits& limits, Plan& plan);
+using Policy = void (*)(const SchedulerState& state, const SchedulerLimits& limits, StepPlan& plan);
 
 // Continuous batching with chunked prompts: the row of every decoding sequence, then prompt chunks
 // within the row budget, oldest first. Queued sequences are admitted in order of arrival while
 // blocks for their length and one more are free. When a decoding sequence finds no block, the
 // newest is preempted; the oldest never is.
-void plan_chunked(const SchedulerState& state, const SchedulerLimits& limits, Plan& plan);
+void plan_chunked(const SchedulerState& state, const SchedulerLimits& limits, StepPlan& plan);
 
 }  // namespace weft

@@ -25,8 +25,7 @@ SequenceState Sequence::state() const {
   return {.stage = stage_,
           .length = length(),
           .computed = computed_,
-          .blocks = blocks_ ? static_cast<int>(blocks_->blocks().size()) : 0,
-          .scored = scored()};
+          .blocks = blocks_ ? static_cast<int>(blocks_->blocks().size()) : 0};
 }
 
 void Sequence::admit(BlockPool& blocks, SlotPool& slots) {
@@ -61,9 +60,9 @@ void Sequence::append(TokenId token) {
 }
 
 void Sequence::prompt_row_delivered(int position) {
-  WEFT_CHECK(position == scored_, "request {} reports prompt row {} before row {}", id_, position,
-             scored_);
-  ++scored_;
+  WEFT_CHECK(position == prompt_rows_out_, "request {} reports prompt row {} before row {}", id_,
+             position, prompt_rows_out_);
+  ++prompt_rows_out_;
 }
 
 void Sequence::preempt() {

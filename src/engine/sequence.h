@@ -59,9 +59,11 @@ class Sequence {
   // Rows below it are prefill class, also when they run again: the prompt but its last token.
   int prefill_class_end() const { return prompt_tokens_ - 1; }
   // Prompt rows have to report logprobs; once they are out they never have to again.
-  bool scored() const { return request_.prompt_logprobs >= 0 && scored_ < prefill_class_end(); }
+  bool scores_prompt() const {
+    return request_.prompt_logprobs >= 0 && prompt_rows_out_ < prefill_class_end();
+  }
   // The row at `position` reports a logprob that was not delivered before.
-  bool scores(int position) const { return scored() && position >= scored_; }
+  bool scores(int position) const { return scores_prompt() && position >= prompt_rows_out_; }
 
   SequenceState state() const;
   SlotId slot() const { return slot_->id(); }
@@ -97,7 +99,7 @@ class Sequence {
   int max_outputs_;
   Stage stage_ = Stage::kQueued;
   int computed_ = 0;
-  int scored_ = 0;  // prompt rows whose logprob was delivered
+  int prompt_rows_out_ = 0;  // prompt rows whose logprob was delivered
   std::optional<BlockTable> blocks_;
   std::optional<SlotLease> slot_;
   RequestTimes times_;

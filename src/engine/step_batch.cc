@@ -1,10 +1,10 @@
-#include "engine/batch.h"
+#include "engine/step_batch.h"
 
 #include <algorithm>
 
 namespace weft {
 
-void Batch::clear() {
+void StepBatch::clear() {
   for (OpenPass& open : passes_) {
     open.pass.segments.clear();
     open.owners.clear();
@@ -12,7 +12,7 @@ void Batch::clear() {
   members_.clear();
 }
 
-void Batch::add_decode(Sequence& sequence) {
+void StepBatch::add_decode(Sequence& sequence) {
   Segment segment;
   segment.first_position = sequence.computed();
   segment.rows = 1;
@@ -22,7 +22,7 @@ void Batch::add_decode(Sequence& sequence) {
   members_.push_back({&sequence, 1});
 }
 
-void Batch::add_chunk(Sequence& sequence, int first, int rows) {
+void StepBatch::add_chunk(Sequence& sequence, int first, int rows) {
   const auto tokens_of = [&](int begin, int end) {
     return sequence.tokens().subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
   };
@@ -34,7 +34,7 @@ void Batch::add_chunk(Sequence& sequence, int first, int rows) {
     segment.rows = middle - first;
     segment.row_class = RowClass::kPrefill;
     segment.tokens = tokens_of(first, middle);
-    if (sequence.scored()) {
+    if (sequence.scores_prompt()) {
       segment.outputs = Outputs::kAll;
       segment.targets = tokens_of(first + 1, middle + 1);
     }
@@ -52,7 +52,7 @@ void Batch::add_chunk(Sequence& sequence, int first, int rows) {
   members_.push_back({&sequence, rows});
 }
 
-void Batch::add_segment(PassId pass, Sequence& sequence, Segment segment) {
+void StepBatch::add_segment(PassId pass, Sequence& sequence, Segment segment) {
   segment.slot = sequence.slot();
   // All of them: a later row of the same pass may need more than this segment.
   segment.blocks = sequence.blocks();
@@ -62,7 +62,7 @@ void Batch::add_segment(PassId pass, Sequence& sequence, Segment segment) {
   open.owners.push_back(&sequence);
 }
 
-const Quantum& Batch::quantum(uint64_t id, int layer_begin, int layer_end) {
+const Quantum& StepBatch::quantum(uint64_t id, int layer_begin, int layer_end) {
   quantum_.id = id;
   quantum_.passes.clear();
   for (const OpenPass& open : passes_) {
@@ -73,16 +73,16 @@ const Quantum& Batch::quantum(uint64_t id, int layer_begin, int layer_end) {
   return quantum_;
 }
 
-Sequence& Batch::sequence(const OutputRow& row) const {
+Sequence& StepBatch::sequence(const OutputRow& row) const {
   return *passes_.at(static_cast<size_t>(row.pass)).owners.at(static_cast<size_t>(row.segment));
 }
 
-const Segment& Batch::segment(const OutputRow& row) const {
+const Segment& StepBatch::segment(const OutputRow& row) const {
   return passes_.at(static_cast<size_t>(row.pass))
       .pass.segments.at(static_cast<size_t>(row.segment));
 }
 
-int Batch::rows() const {
+int StepBatch::rows() const {
   int n = 0;
   for (const Member& member : members_) n += member.rows;
   return n;

@@ -1,5 +1,5 @@
 #pragma once
-// Batch: the passes of one quantum, and which sequence stands behind each of their segments.
+// StepBatch: the passes of one quantum, and which sequence stands behind each of their segments.
 
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@ namespace weft {
 
 // Storage is used again from step to step, so a steady decode step allocates nothing here. Spans in
 // the segments point into the sequences, which must not change between start and completion.
-class Batch {
+class StepBatch {
  public:
   // The device knows the decode pass and the prefill pass by these.
   static constexpr PassId kDecodePass = 0;

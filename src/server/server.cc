@@ -27,6 +27,7 @@ namespace weft {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
+using Timer = asio::steady_timer;
 using boost::system::error_code;
 using namespace std::chrono_literals;
 
@@ -103,7 +104,7 @@ class Server::Impl {
       if (!acceptor_.is_open()) break;
       if (ec) {
         spdlog::warn("cannot accept a connection: {}", ec.message());
-        asio::steady_timer pause(io_, kAcceptRetry);
+        Timer pause(io_, kAcceptRetry);
         co_await pause.async_wait(kAwait);
       } else if (static_cast<int>(sessions_.size()) >= max_connections_) {
         refuse(std::move(socket));
@@ -147,24 +148,37 @@ class Server::Impl {
     }
   }
 
+  // Called again it can only bring the end forward.
   void begin_stop(Duration grace) {
-    stopping_ = true;
+    const auto deadline =
+        Timer::clock_type::now() + std::chrono::duration_cast<Timer::duration>(grace);
+    const bool first = !std::exchange(stopping_, true);
+    stop_deadline_ = first ? deadline : std::min(stop_deadline_, deadline);
+    if (!first) {
+      stop_timer_.cancel();
+      return;
+    }
     engine_.drain();
     error_code ec;
     acceptor_.close(ec);
     for (HttpSession* session : sessions_) session->finish();
-    if (!sessions_.empty()) asio::co_spawn(io_, end_sessions(grace), asio::detached);
+    if (!sessions_.empty()) asio::co_spawn(io_, end_sessions(), asio::detached);
   }
 
-  // Ends early when the last session does.
-  asio::awaitable<void> end_sessions(Duration grace) {
-    stop_timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(grace));
-    co_await stop_timer_.async_wait(kAwait);
+  asio::awaitable<void> end_sessions() {
+    co_await sessions_ended_by_deadline();
     for (HttpSession* session : sessions_) session->cancel();
-    if (sessions_.empty()) co_return;
-    stop_timer_.expires_after(kLastWords);
-    co_await stop_timer_.async_wait(kAwait);
+    stop_deadline_ = Timer::clock_type::now() + kLastWords;
+    co_await sessions_ended_by_deadline();
     for (HttpSession* session : sessions_) session->abort();
+  }
+
+  // Returns early when the last session ends.
+  asio::awaitable<void> sessions_ended_by_deadline() {
+    while (!sessions_.empty() && Timer::clock_type::now() < stop_deadline_) {
+      stop_timer_.expires_at(stop_deadline_);
+      co_await stop_timer_.async_wait(kAwait);
+    }
   }
 
   Engine& engine_;
@@ -174,7 +188,8 @@ class Server::Impl {
   uint16_t port_ = 0;
   asio::io_context io_{1};
   tcp::acceptor acceptor_;
-  asio::steady_timer stop_timer_;
+  Timer stop_timer_;
+  Timer::time_point stop_deadline_{};
   std::unordered_set<HttpSession*> sessions_;  // each removed when its coroutine ends
   bool stopping_ = false;
   asio::thread_pool workers_;

@@ -43,8 +43,9 @@ class Server {
   uint16_t port() const;
   // Serves until stop(); call once.
   void run();
-  // Any thread, and signal handlers through a self-pipe or asio: accepts no more, lets running
-  // requests finish for at most `grace`, then cancels them; run() returns.
+  // Called again it brings the end forward. Any thread, and signal handlers through a self-pipe or
+  // asio: accepts no more, lets running requests finish for at most `grace`, then cancels them;
+  // run() returns.
   void stop(Duration grace);
 
  private:

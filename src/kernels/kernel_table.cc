@@ -26,12 +26,29 @@
   }  // namespace weft::ns
 
 WEFT_TABLE(ref, "ref")
+#if HWY_ARCH_X86
+WEFT_TABLE(N_AVX2, "avx2")
+WEFT_TABLE(N_AVX3, "avx512")
+WEFT_TABLE(N_AVX3_DL, "avx512vnni")
+#elif HWY_ARCH_ARM_A64
+WEFT_TABLE(N_NEON, "neon")
+#endif
 
 namespace weft {
 namespace {
 
 std::vector<const KernelTable*> tables_for_this_cpu() {
   std::vector<const KernelTable*> tables;
+#if HWY_ARCH_X86
+  const int64_t targets = hwy::SupportedTargets();
+  if ((targets & HWY_AVX3_DL) != 0 && __builtin_cpu_supports("avx512vnni") != 0) {
+    tables.push_back(&N_AVX3_DL::kernel_table());
+  }
+  if ((targets & HWY_AVX3) != 0) tables.push_back(&N_AVX3::kernel_table());
+  if ((targets & HWY_AVX2) != 0) tables.push_back(&N_AVX2::kernel_table());
+#elif HWY_ARCH_ARM_A64
+  tables.push_back(&N_NEON::kernel_table());
+#endif
   tables.push_back(&ref::kernel_table());
   return tables;
 }

@@ -8,27 +8,6 @@
 namespace weft {
 namespace {
 
-// IQ4_NL and IQ4_XS: a quantizer with finer steps near zero.
-constexpr std::array<int8_t, 16> kNonlinear = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                               1,    13,   25,  38,  53,  69,  89,  113};
-// MXFP4: the values of a 4-bit float (1 sign, 2 exponent, 1 mantissa bit), doubled.
-constexpr std::array<int8_t, 16> kFloat4 = {0, 1,  2,  3,  4,  6,  8,  12,
-                                            0, -1, -2, -3, -4, -6, -8, -12};
-
-constexpr QuantFormat kQ4_0 = {4, 32, 8, nullptr, false, false};
-constexpr QuantFormat kQ4_1 = {4, 32, 0, nullptr, true, false};
-constexpr QuantFormat kQ5_0 = {5, 32, 16, nullptr, false, false};
-constexpr QuantFormat kQ5_1 = {5, 32, 0, nullptr, true, false};
-constexpr QuantFormat kQ8_0 = {8, 32, 128, nullptr, false, false};
-constexpr QuantFormat kQ2_K = {2, 16, 0, nullptr, true, true};
-constexpr QuantFormat kQ3_K = {3, 16, 4, nullptr, false, true};
-constexpr QuantFormat kQ4_K = {4, 32, 0, nullptr, true, true};
-constexpr QuantFormat kQ5_K = {5, 32, 0, nullptr, true, true};
-constexpr QuantFormat kQ6_K = {6, 16, 32, nullptr, false, true};
-constexpr QuantFormat kIQ4_NL = {4, 32, 0, kNonlinear.data(), false, false};
-constexpr QuantFormat kIQ4_XS = {4, 32, 0, kNonlinear.data(), false, true};
-constexpr QuantFormat kMXFP4 = {4, 32, 0, kFloat4.data(), false, false};
-
 uint16_t load_u16(const uint8_t* p) { return static_cast<uint16_t>(p[0] | (p[1] << 8)); }
 uint8_t u8(int value) { return static_cast<uint8_t>(value); }
 
@@ -133,44 +112,6 @@ uint16_t float4_scale(uint8_t exponent) {
 
 }  // namespace
 
-bool is_quantized(DType type) { return dtype_info(type).block_elems > 1; }
-
-const QuantFormat& quant_format(DType type) {
-  switch (type) {
-    case DType::kQ4_0:
-      return kQ4_0;
-    case DType::kQ4_1:
-      return kQ4_1;
-    case DType::kQ5_0:
-      return kQ5_0;
-    case DType::kQ5_1:
-      return kQ5_1;
-    case DType::kQ8_0:
-      return kQ8_0;
-    case DType::kQ2_K:
-      return kQ2_K;
-    case DType::kQ3_K:
-      return kQ3_K;
-    case DType::kQ4_K:
-      return kQ4_K;
-    case DType::kQ5_K:
-      return kQ5_K;
-    case DType::kQ6_K:
-      return kQ6_K;
-    case DType::kIQ4_NL:
-      return kIQ4_NL;
-    case DType::kIQ4_XS:
-      return kIQ4_XS;
-    case DType::kMXFP4:
-      return kMXFP4;
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kBF16:
-      break;
-  }
-  WEFT_CHECK(false, "{} has no blocks", dtype_info(type).name);
-}
-
 void split_block(DType type, const std::byte* bytes, QuantBlock& block) {
   const auto* p = reinterpret_cast<const uint8_t*>(bytes);
   uint8_t* codes = block.codes.data();
@@ -220,7 +161,7 @@ void split_block(DType type, const std::byte* bytes, QuantBlock& block) {
 }
 
 GroupScale group_scale(DType type, const QuantBlock& block, int group) {
-  const QuantFormat& format = quant_format(type);
+  const QuantFormat format = quant_format(type);
   const float d = type == DType::kMXFP4 ? bfloat16_to_float(block.d) : half_to_float(block.d);
   const float dmin = format.has_minimum ? half_to_float(block.dmin) : 0;
   if (!format.has_subscales) return {d, dmin};
@@ -230,7 +171,7 @@ GroupScale group_scale(DType type, const QuantBlock& block, int group) {
 }
 
 void block_values(DType type, const QuantBlock& block, float* out) {
-  const QuantFormat& format = quant_format(type);
+  const QuantFormat format = quant_format(type);
   const int elems = dtype_info(type).block_elems;
   for (int begin = 0; begin < elems; begin += format.group) {
     const GroupScale scale = group_scale(type, block, begin / format.group);

@@ -1,0 +1,272 @@
+// Matrix multiplication of the SIMD tables: rows are packed into tiles (activations.h), weights
+// into panels (panel.h); here the two are blocked for the caches and joined by the kernels of
+// tiles-inl.h.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/matmul.cc"
+#include "kernels/simd.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/activations-inl.h"
+#include "kernels/activations.h"
+#include "kernels/kernel_table.h"
+#include "kernels/panel.h"
+#include "kernels/tiles-inl.h"
+#include "kernels/weights-inl.h"
+
+#if WEFT_SIMD_TARGET
+WEFT_BEFORE_KERNELS();
+namespace weft::HWY_NAMESPACE {
+namespace {
+
+// Most rows of a tile, by the registers there are.
+constexpr int kQ8TileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 4 : 12;
+constexpr int kF32TileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 6 : 12;
+// Up to so many rows the weights are taken apart in registers; more than that share an expanded
+// copy in L1.
+constexpr int kDirectRows = 4;
+// Rows whose sums are open at once, and the bytes of activations they may take of the L2 cache.
+constexpr int kGroupRows = 120;
+constexpr int64_t kGroupBytes = 1 << 20;
+// Inputs expanded at a time: with the sums of a tile they stay in L1.
+constexpr int kChunkBlocks = 8;
+constexpr int kChunkInputs = 128;  // of float weights
+
+// Vectors of outputs beside each other in a kernel of `rows` rows.
+constexpr int vectors_of(int rows) {
+  if (HWY_TARGET == HWY_AVX2) return rows <= 2 ? 4 : 2;
+  return HWY_TARGET == HWY_NEON ? 4 : 2;
+}
+
+using Q8Kernel = void (*)(const std::byte* weights, int64_t supers, const Q8Cursor& at,
+                          float* sums);
+using F32Kernel = void (*)(const std::byte* weights, int64_t inputs, const float* activations,
+                           float* sums);
+
+template <class Reader, int kRows>
+void q8_kernel(const std::byte* weights, int64_t supers, const Q8Cursor& at, float* sums) {
+  for (int first = 0; first < kPanelOutputs; first += Reader::kVectors * kLanes) {
+    multiply_q8<Reader, kRows>(Reader(weights, first), supers, at, sums + first);
+  }
+}
+
+template <class Reader, int kRows>
+void f32_kernel(const std::byte* weights, int64_t inputs, const float* activations, float* sums) {
+  for (int first = 0; first < kPanelOutputs; first += Reader::kVectors * kLanes) {
+    multiply_f32<Reader, kRows>({weights, first}, inputs, activations, sums + first);
+  }
+}
+
+// Kernels for tiles of 1 ... sizeof...(I) rows; the place of 0 rows stays empty.
+template <template <int> class ReaderOf, int... I>
+constexpr std::array<Q8Kernel, sizeof...(I) + 1> q8_kernels(std::integer_sequence<int, I...>) {
+  return {nullptr, q8_kernel<ReaderOf<vectors_of(I + 1)>, I + 1>...};
+}
+template <template <int> class ReaderOf, int... I>
+constexpr std::array<F32Kernel, sizeof...(I) + 1> f32_kernels(std::integer_sequence<int, I...>) {
+  return {nullptr, f32_kernel<ReaderOf<vectors_of(I + 1)>, I + 1>...};
+}
+
+template <DType kType>
+struct QuantizedKernels {
+  template <int kVectors>
+  using Packed = PackedReader<kType, kVectors>;
+  template <int kVectors>
+  using Expanded = ExpandedReaderOf<kType, kVectors>;
+  static constexpr auto kPacked =
+      q8_kernels<Packed>(std::make_integer_sequence<int, kDirectRows>());
+  static constexpr auto kExpanded =
+      q8_kernels<Expanded>(std::make_integer_sequence<int, kQ8TileRows>());
+};
+
+// Tiles [begin, end) whose sums are open at once.
+struct TileGroup {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t row_begin = 0;
+  int64_t rows = 0;
+};
+
+TileGroup group_from(const Tiling& tiling, int64_t begin, int64_t row_bytes) {
+  const int64_t rows = std::min<int64_t>(kGroupRows, kGroupBytes / std::max<int64_t>(row_bytes, 1));
+  const int64_t tiles = std::max<int64_t>(rows / tiling.most, 1);
+  TileGroup group;
+  group.begin = begin;
+  group.end = std::min(begin + tiles, tiling.count());
+  group.row_begin = tiling.tile(begin).row_begin;
+  const TileRange last = tiling.tile(group.end - 1);
+  group.rows = last.row_begin + last.rows - group.row_begin;
+  return group;
+}
+
+// Writes the sums [rows][kPanelOutputs] of one panel.
+void write_panel(const float* sums, const TileGroup& group, const PackedMatrix& matrix,
+                 int64_t panel, const MatmulOutput& out) {
+  const int64_t first = panel * kPanelOutputs;
+  const int64_t count = std::min<int64_t>(kPanelOutputs, matrix.outputs - first);
+  for (int64_t r = 0; r < group.rows; ++r, sums += kPanelOutputs) {
+    float* to = out.out + (group.row_begin + r) * out.stride + first;
+    for (int64_t o = 0; o < count; ++o) {
+      float value = sums[o];
+      if (out.bias != nullptr) value += out.bias[first + o];
+      to[o] = out.accumulate ? to[o] + value : value;
+    }
+  }
+}
+
+template <DType kType>
+void panel_q8(const std::byte* panel, int64_t blocks, const Tiling& tiling, const TileGroup& group,
+              std::byte* activations, float* sums) {
+  using Kernels = QuantizedKernels<kType>;
+  constexpr int64_t kSuperBlocks = Quantized<kType>::kLayout.blocks;
+  constexpr int kOffset = Quantized<kType>::kOffset;
+  constexpr int kGroups = Quantized<kType>::kGroups;
+  constexpr int64_t kSuperBytes = Quantized<kType>::kLayout.super_bytes();
+  if (group.rows <= kDirectRows && group.end == group.begin + 1) {
+    const Q8Tile tile(activations, tiling.tile(group.begin), blocks);
+    const Q8Cursor at(tile, 0, kOffset, kGroups);
+    return Kernels::kPacked[static_cast<size_t>(tile.rows)](panel, blocks / kSuperBlocks, at, sums);
+  }
+  HWY_ALIGN std::byte expanded[kChunkBlocks * kMaxExpandedBlockBytes];
+  for (int64_t block = 0; block < blocks; block += kChunkBlocks) {
+    const int64_t count = std::min<int64_t>(kChunkBlocks, blocks - block);
+    expand<kType>(panel + block / kSuperBlocks * kSuperBytes, count / kSuperBlocks, expanded);
+    for (int64_t t = group.begin; t < group.end; ++t) {
+      const TileRange range = tiling.tile(t);
+      const Q8Cursor at(Q8Tile(activations, range, blocks), block, kOffset, kGroups);
+      float* tile_sums = sums + (range.row_begin - group.row_begin) * kPanelOutputs;
+      Kernels::kExpanded[static_cast<size_t>(range.rows)](expanded, count, at, tile_sums);
+    }
+  }
+}
+
+template <template <int> class ReaderOf, bool kIsF32>
+void panel_f32(DType type, const std::byte* panel, int64_t inputs, const Tiling& tiling,
+               const TileGroup& group, std::byte* activations, float* sums) {
+  constexpr int kPackedRows = kIsF32 ? kF32TileRows : kDirectRows;
+  static constexpr auto kPacked =
+      f32_kernels<ReaderOf>(std::make_integer_sequence<int, kPackedRows>());
+  static constexpr auto kExpanded =
+      f32_kernels<F32Reader>(std::make_integer_sequence<int, kF32TileRows>());
+  constexpr int kStep = ReaderOf<1>::kStep;
+  const bool expands = !kIsF32 && group.rows > kDirectRows;
+  const int64_t input_bytes = kPanelOutputs * dtype_info(type).block_bytes;
+  HWY_ALIGN std::byte expanded[kChunkInputs * kPanelOutputs * sizeof(float)];
+  for (int64_t i = 0; i < inputs; i += kChunkInputs) {
+    const int64_t count = (std::min<int64_t>(kChunkInputs, inputs - i) + kStep - 1) / kStep * kStep;
+    const std::byte* weights = panel + i * input_bytes;
+    if (expands) {
+      expand_floats<ReaderOf>(weights, count, expanded);
+      weights = expanded;
+    }
+    for (int64_t t = group.begin; t < group.end; ++t) {
+      const TileRange range = tiling.tile(t);
+      const float* rows = f32_tile(activations, range, inputs) + i * range.rows;
+      float* tile_sums = sums + (range.row_begin - group.row_begin) * kPanelOutputs;
+      const auto index = static_cast<size_t>(range.rows);
+      (expands ? kExpanded[index] : kPacked[index])(weights, count, rows, tile_sums);
+    }
+  }
+}
+
+void multiply_panel(const PackedMatrix& matrix, int64_t panel, const Tiling& tiling,
+                    const TileGroup& group, std::byte* activations, float* sums) {
+  const std::byte* data = matrix.data + panel * panel_bytes(matrix.type, matrix.inputs);
+  const int64_t inputs = matrix.inputs;
+  const auto q8 = [&]<DType kType>(std::integral_constant<DType, kType>) {
+    panel_q8<kType>(data, inputs / kBlockInputs, tiling, group, activations, sums);
+  };
+#define WEFT_Q8_CASE(type) \
+  case type:               \
+    return q8(std::integral_constant<DType, type>())
+  switch (matrix.type) {
+    case DType::kF32:
+      return panel_f32<F32Reader, true>(matrix.type, data, inputs, tiling, group, activations,
+                                        sums);
+    case DType::kF16:
+      return panel_f32<F16Reader, false>(matrix.type, data, inputs, tiling, group, activations,
+                                         sums);
+    case DType::kBF16:
+      return panel_f32<BF16Reader, false>(matrix.type, data, inputs, tiling, group, activations,
+                                          sums);
+      WEFT_Q8_CASE(DType::kQ4_0);
+      WEFT_Q8_CASE(DType::kQ4_1);
+      WEFT_Q8_CASE(DType::kQ5_0);
+      WEFT_Q8_CASE(DType::kQ5_1);
+      WEFT_Q8_CASE(DType::kQ8_0);
+      WEFT_Q8_CASE(DType::kQ2_K);
+      WEFT_Q8_CASE(DType::kQ3_K);
+      WEFT_Q8_CASE(DType::kQ4_K);
+      WEFT_Q8_CASE(DType::kQ5_K);
+      WEFT_Q8_CASE(DType::kQ6_K);
+      WEFT_Q8_CASE(DType::kIQ4_NL);
+      WEFT_Q8_CASE(DType::kIQ4_XS);
+      WEFT_Q8_CASE(DType::kMXFP4);
+  }
+#undef WEFT_Q8_CASE
+}
+
+ActivationFormat activation_format(DType type) {
+  return is_quantized(type) ? ActivationFormat::kQ8 : ActivationFormat::kF32;
+}
+
+Tiling tiling_of(ActivationFormat format, int64_t rows) {
+  return {rows, format == ActivationFormat::kQ8 ? kQ8TileRows : kF32TileRows};
+}
+
+int64_t activation_pieces(ActivationFormat format, int64_t rows) {
+  return tiling_of(format, rows).count();
+}
+
+void pack_activations(ActivationFormat format, const RowSource& source, int64_t rows,
+                      int64_t inputs, int64_t piece_begin, int64_t piece_end, std::byte* packed) {
+  WEFT_CHECK(format != ActivationFormat::kBF16, "no kernel of this table reads bf16 activations");
+  const Tiling tiling = tiling_of(format, rows);
+  for (int64_t t = piece_begin; t < piece_end; ++t) {
+    pack_tile(format, source, tiling.tile(t), inputs, packed);
+  }
+}
+
+void matmul(const PackedMatrix& matrix, const std::byte* activations, int64_t rows,
+            int64_t panel_begin, int64_t panel_end, const MatmulOutput& out) {
+  if (rows == 0) return;
+  const ActivationFormat format = activation_format(matrix.type);
+  const Tiling tiling = tiling_of(format, rows);
+  const int64_t row_bytes = packed_activation_bytes(format, 1, matrix.inputs);
+  HWY_ALIGN float sums[kGroupRows * kPanelOutputs];
+  for (int64_t tile = 0; tile < tiling.count();) {
+    const TileGroup group = group_from(tiling, tile, row_bytes);
+    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+      std::memset(sums, 0, static_cast<size_t>(group.rows) * kPanelOutputs * sizeof(float));
+      multiply_panel(matrix, panel, tiling, group, const_cast<std::byte*>(activations), sums);
+      write_panel(sums, group, matrix, panel, out);
+    }
+    tile = group.end;
+  }
+}
+
+void unpack_row(const PackedMatrix& matrix, int64_t row, float* out) {
+  unpack_panel_row(matrix.type, matrix.data, matrix.inputs, row, out);
+}
+
+}  // namespace
+
+void fill_matmul(KernelTable& table) {
+  table.panel_outputs = kPanelOutputs;
+  table.packed_bytes = packed_panels_bytes;
+  table.pack = pack_panels;
+  table.unpack_row = unpack_row;
+  table.activation_format = activation_format;
+  table.activation_bytes = packed_activation_bytes;
+  table.activation_pieces = activation_pieces;
+  table.pack_activations = pack_activations;
+  table.matmul = matmul;
+}
+
+}  // namespace weft::HWY_NAMESPACE
+WEFT_AFTER_KERNELS();
+#endif  // WEFT_SIMD_TARGET

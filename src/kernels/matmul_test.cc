@@ -1,0 +1,272 @@
+// The matrix multiplication of every table this CPU can run, for every type, against the meaning of
+// the weights.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "kernels/ref/dequantize.h"
+#include "kernels/testing.h"
+
+namespace weft {
+namespace {
+
+using testing::AlignedBytes;
+using testing::random_blocks;
+using testing::random_floats;
+
+// A matrix as a file holds it, packed for one table, and its values.
+struct TestMatrix {
+  TestMatrix(const KernelTable& table, DType type, int64_t outputs, int64_t inputs, uint32_t seed)
+      : bytes(random_blocks(type, outputs * inputs, seed)),
+        values(static_cast<size_t>(outputs * inputs)),
+        storage(table.packed_bytes(type, outputs, inputs)) {
+    dequantize(type, bytes.data(), outputs * inputs, values.data());
+    panels = (outputs + table.panel_outputs - 1) / table.panel_outputs;
+    // In two parts, last first, as two threads would.
+    table.pack(type, bytes.data(), outputs, inputs, panels / 2, panels, storage.data());
+    table.pack(type, bytes.data(), outputs, inputs, 0, panels / 2, storage.data());
+    packed = {type, outputs, inputs, storage.data()};
+  }
+  std::vector<std::byte> bytes;
+  std::vector<float> values;  // [outputs, inputs]
+  AlignedBytes storage;
+  int64_t panels = 0;
+  PackedMatrix packed;
+};
+
+// Packs the rows and multiplies; the result is [rows, outputs].
+std::vector<float> multiply(const KernelTable& table, const TestMatrix& matrix,
+                            const RowSource& source, int64_t rows) {
+  const ActivationFormat format = table.activation_format(matrix.packed.type);
+  AlignedBytes activations(table.activation_bytes(format, rows, matrix.packed.inputs));
+  const int64_t pieces = table.activation_pieces(format, rows);
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    table.pack_activations(format, source, rows, matrix.packed.inputs, piece, piece + 1,
+                           activations.data());
+  }
+  std::vector<float> out(static_cast<size_t>(rows * matrix.packed.outputs), std::nanf(""));
+  table.matmul(matrix.packed, activations.data(), rows, 0, matrix.panels,
+               {.out = out.data(), .stride = matrix.packed.outputs});
+  return out;
+}
+
+std::vector<float> multiply(const KernelTable& table, const TestMatrix& matrix,
+                            const std::vector<float>& x, int64_t rows) {
+  return multiply(table, matrix, {.x = x.data(), .stride = matrix.packed.inputs}, rows);
+}
+
+// The rule of ActivationFormat::kQ8 in scalar code: the value that a float becomes.
+std::vector<float> through_q8(const std::vector<float>& x) {
+  std::vector<float> out(x.size());
+  for (size_t begin = 0; begin < x.size(); begin += 32) {
+    float maximum = 0;
+    for (size_t i = begin; i < begin + 32; ++i) maximum = std::max(maximum, std::fabs(x[i]));
+    const float scale =
+        std::bit_cast<float>(std::bit_cast<uint32_t>(maximum * (1.0F / 127.0F)) & ~3U);
+    const float inverse = 1.0F / scale;
+    for (size_t i = begin; i < begin + 32; ++i) {
+      out[i] = maximum < 1e-30F ? 0.0F : scale * std::nearbyint(x[i] * inverse);
+    }
+  }
+  return out;
+}
+
+// What output o of a row must be, and how far floats may be from it: `exact` in doubles, and the
+// sum of the terms' magnitudes, to which every rounding error is proportional.
+struct Expected {
+  double exact = 0;
+  double magnitude = 0;
+};
+Expected expected(const TestMatrix& matrix, const float* x, int64_t output) {
+  Expected result;
+  for (int64_t i = 0; i < matrix.packed.inputs; ++i) {
+    const double term =
+        static_cast<double>(matrix.values[static_cast<size_t>(output * matrix.packed.inputs + i)]) *
+        x[i];
+    result.exact += term;
+    result.magnitude += std::fabs(term);
+  }
+  return result;
+}
+
+int64_t smallest_inputs(DType type) { return dtype_info(type).block_elems; }
+
+// Float sums of n terms are off by at most n units of rounding of the terms' magnitudes. Of the
+// quantized types each value scale * level + minimum is itself rounded twice, and magnitudes of the
+// two parts may cancel in it: 64 covers the largest ratio of parts to value that the random blocks
+// reach on average over a row.
+double rounding_bound(DType type, int64_t inputs, double magnitude) {
+  const double unit = std::numeric_limits<float>::epsilon() / 2;
+  return (static_cast<double>(inputs) + 8) * unit * magnitude *
+             (dtype_info(type).block_elems > 1 ? 64 : 1) +
+         1e-30;
+}
+
+class MatmulTest : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  const KernelTable& table() const { return *find_kernels(std::get<0>(GetParam())).value(); }
+  DType type() const { return static_cast<DType>(std::get<1>(GetParam())); }
+  bool quantizes() const { return table().activation_format(type()) == ActivationFormat::kQ8; }
+
+  void expect_product(int64_t outputs, int64_t inputs, int64_t rows, uint32_t seed) {
+    const TestMatrix matrix(table(), type(), outputs, inputs, seed);
+    const std::vector<float> x = random_floats(rows * inputs, seed + 1);
+    const std::vector<float> seen = quantizes() ? through_q8(x) : x;
+    const std::vector<float> out = multiply(table(), matrix, x, rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t o = 0; o < outputs; ++o) {
+        const Expected e = expected(matrix, seen.data() + r * inputs, o);
+        ASSERT_NEAR(out[static_cast<size_t>(r * outputs + o)], e.exact,
+                    rounding_bound(type(), inputs, e.magnitude))
+            << outputs << " x " << inputs << ", " << rows << " rows: row " << r << ", output " << o;
+      }
+    }
+  }
+};
+
+TEST_P(MatmulTest, OutputsAroundPanelEdges) {
+  for (int64_t outputs = 1; outputs <= 2 * table().panel_outputs + 1; ++outputs) {
+    expect_product(outputs, smallest_inputs(type()), 3, static_cast<uint32_t>(outputs));
+  }
+}
+
+TEST_P(MatmulTest, InputsFromOneBlockUp) {
+  const int64_t step = smallest_inputs(type());
+  const int64_t most = step == 1 ? 67 : step == 32 ? 20 : 5;
+  for (int64_t blocks = 1; blocks <= most; ++blocks) {
+    expect_product(33, blocks * step, 1, 100);
+    expect_product(33, blocks * step, 6, 101);
+  }
+}
+
+TEST_P(MatmulTest, ManyRows) {
+  for (const int64_t rows : {1, 2, 3, 4, 5, 7, 12, 13, 25, 61, 130}) {
+    expect_product(40, 1024, rows, static_cast<uint32_t>(rows));
+  }
+}
+
+// The promise that every test of whole models rests on.
+TEST_P(MatmulTest, ARowsBitsDoNotDependOnTheOthers) {
+  constexpr int64_t kRows = 70;
+  constexpr int64_t kInputs = 768;
+  const int64_t outputs = 2 * table().panel_outputs + 5;
+  const TestMatrix matrix(table(), type(), outputs, kInputs, 7);
+  const std::vector<float> x = random_floats(kRows * kInputs, 8);
+  const std::vector<float> whole = multiply(table(), matrix, x, kRows);
+  const auto same = [&](const std::vector<float>& part, int64_t first_row, int64_t rows) {
+    return std::memcmp(part.data(), whole.data() + first_row * outputs,
+                       static_cast<size_t>(rows * outputs) * sizeof(float)) == 0;
+  };
+  for (int64_t rows = 1; rows <= kRows; ++rows) {
+    // The first rows and the last, so that a row sits at different places of its tile.
+    const std::vector<float> head(x.begin(), x.begin() + rows * kInputs);
+    const std::vector<float> tail(x.end() - rows * kInputs, x.end());
+    ASSERT_TRUE(same(multiply(table(), matrix, head, rows), 0, rows)) << rows;
+    ASSERT_TRUE(same(multiply(table(), matrix, tail, rows), kRows - rows, rows)) << rows;
+  }
+}
+
+TEST_P(MatmulTest, BitsDoNotDependOnTheSplitOfPanels) {
+  constexpr int64_t kRows = 14;
+  constexpr int64_t kInputs = 512;
+  const int64_t outputs = 4 * table().panel_outputs + 3;
+  const TestMatrix matrix(table(), type(), outputs, kInputs, 9);
+  const std::vector<float> x = random_floats(kRows * kInputs, 10);
+  const std::vector<float> whole = multiply(table(), matrix, x, kRows);
+
+  const ActivationFormat format = table().activation_format(type());
+  AlignedBytes activations(table().activation_bytes(format, kRows, kInputs));
+  table().pack_activations(format, {.x = x.data(), .stride = kInputs}, kRows, kInputs, 0,
+                           table().activation_pieces(format, kRows), activations.data());
+  std::vector<float> parts(whole.size());
+  for (int64_t panel = matrix.panels; panel-- > 0;) {
+    table().matmul(matrix.packed, activations.data(), kRows, panel, panel + 1,
+                   {.out = parts.data(), .stride = outputs});
+  }
+  EXPECT_EQ(std::memcmp(parts.data(), whole.data(), whole.size() * sizeof(float)), 0);
+}
+
+TEST_P(MatmulTest, BiasAccumulationAndStride) {
+  constexpr int64_t kInputs = 256;
+  const int64_t outputs = table().panel_outputs + 7;
+  const int64_t stride = outputs + 3;
+  const TestMatrix matrix(table(), type(), outputs, kInputs, 11);
+  for (const int64_t rows : {1, 5, 30}) {
+    const std::vector<float> x = random_floats(rows * kInputs, 12);
+    const std::vector<float> bias = random_floats(outputs, 13);
+    const std::vector<float> before = random_floats(rows * stride, 14);
+    const std::vector<float> plain = multiply(table(), matrix, x, rows);
+    const ActivationFormat format = table().activation_format(type());
+    AlignedBytes activations(table().activation_bytes(format, rows, kInputs));
+    table().pack_activations(format, {.x = x.data(), .stride = kInputs}, rows, kInputs, 0,
+                             table().activation_pieces(format, rows), activations.data());
+    std::vector<float> out = before;
+    table().matmul(matrix.packed, activations.data(), rows, 0, matrix.panels,
+                   {.out = out.data(), .stride = stride, .bias = bias.data(), .accumulate = true});
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t o = 0; o < stride; ++o) {
+        const auto at = static_cast<size_t>(r * stride + o);
+        const float expected = o < outputs
+                                   ? before[at] + (plain[static_cast<size_t>(r * outputs + o)] +
+                                                   bias[static_cast<size_t>(o)])
+                                   : before[at];
+        ASSERT_EQ(out[at], expected) << "row " << r << ", output " << o;
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, UnpackingGivesTheValues) {
+  const int64_t outputs = table().panel_outputs + 5;
+  const int64_t inputs = smallest_inputs(type()) == 1 ? 37 : 3 * smallest_inputs(type());
+  const TestMatrix matrix(table(), type(), outputs, inputs, 15);
+  std::vector<float> row(static_cast<size_t>(inputs));
+  for (int64_t o = 0; o < outputs; ++o) {
+    table().unpack_row(matrix.packed, o, row.data());
+    ASSERT_EQ(
+        std::memcmp(row.data(), matrix.values.data() + o * inputs, row.size() * sizeof(float)), 0)
+        << o;
+  }
+}
+
+TEST_P(MatmulTest, RowsThatAreZeroOrNotFinite) {
+  constexpr int64_t kInputs = 256;
+  const TestMatrix matrix(table(), type(), 33, kInputs, 16);
+  std::vector<float> x = random_floats(4 * kInputs, 17);
+  std::fill_n(x.begin(), kInputs, 0.0F);
+  x[kInputs + 40] = std::numeric_limits<float>::quiet_NaN();
+  x[2 * kInputs + 41] = std::numeric_limits<float>::infinity();
+  const std::vector<float> out = multiply(table(), matrix, x, 4);
+  const std::vector<float> alone = multiply(table(), matrix, {x.begin() + 3 * kInputs, x.end()}, 1);
+  for (size_t o = 0; o < 33; ++o) {
+    EXPECT_EQ(out[o], 0.0F);
+    EXPECT_FALSE(std::isfinite(out[33 + o]));
+    EXPECT_EQ(out[3 * 33 + o], alone[o]);
+  }
+}
+
+std::vector<std::string> table_names() {
+  std::vector<std::string> names;
+  for (const KernelTable* table : available_kernels()) names.emplace_back(table->name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MatmulTest,
+                         ::testing::Combine(::testing::ValuesIn(table_names()),
+                                            ::testing::Range(0, kDTypeCount)),
+                         [](const auto& info) {
+                           const auto type = static_cast<DType>(std::get<1>(info.param));
+                           return std::get<0>(info.param) + "_" +
+                                  std::string(dtype_info(type).name);
+                         });
+
+}  // namespace
+}  // namespace weft

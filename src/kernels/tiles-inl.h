@@ -1,0 +1,155 @@
+// The kernels of the matrix multiplication: one tile of rows by some vectors of outputs, over a run
+// of inputs.
+
+#if defined(WEFT_TILES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_TILES_INL_H
+#undef WEFT_TILES_INL_H
+#else
+#define WEFT_TILES_INL_H
+#endif
+
+#include "kernels/weights-inl.h"
+
+#if WEFT_SIMD_TARGET
+WEFT_BEFORE_KERNELS();
+namespace weft::HWY_NAMESPACE {
+namespace {
+
+// Registers that the accumulators of a tile may take.
+constexpr int kAccumulators = HWY_TARGET == HWY_AVX2 ? 8 : 24;
+
+template <int kRows, int kVectors>
+HWY_INLINE void load_sums(const float* from, F32 (&sums)[kRows][kVectors]) {
+  WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
+      sums[r][v] = hn::Load(F32Tag(), from + r * kPanelOutputs + v * kLanes);
+    }
+  }
+}
+template <int kRows, int kVectors>
+HWY_INLINE void store_sums(const F32 (&sums)[kRows][kVectors], float* to) {
+  WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
+      hn::Store(sums[r][v], F32Tag(), to + r * kPanelOutputs + v * kLanes);
+    }
+  }
+}
+
+// A tile's activations from some block on; see kernels/activations.h.
+struct Q8Cursor {
+  const std::byte* body = nullptr;
+  const int32_t* starts = nullptr;  // of the kind that the weights' offset needs
+  const float* sums = nullptr;
+
+  // For weights of that offset (0: the starts are not read) and so many groups in a block.
+  Q8Cursor(const Q8Tile& tile, int64_t block, int offset, int groups)
+      : body(tile.body + block * tile.rows * kQ8BodyBytes), starts(tile.starts()) {
+    const int64_t step = block * tile.rows * groups;
+    for (int64_t k = 0; k < 2 && groups == 2; ++k) {
+      if (kStartOffsets16[k] == offset) starts = tile.starts16(k) + step;
+    }
+    for (int64_t k = 0; k < 3 && groups == 1; ++k) {
+      if (kStartOffsets32[k] == offset) starts = tile.starts32(k) + step;
+    }
+    sums = (groups == 2 ? tile.sums16() : tile.sums32()) + step;
+  }
+};
+
+// Adds to sums [kRows][kPanelOutputs], columns of the reader's outputs, the product over `supers`
+// super-blocks. For each row and output the same operations in the same order, whatever kRows and
+// the kind of reader.
+template <class Reader, int kRows>
+HWY_INLINE void multiply_q8(Reader reader, int64_t supers, Q8Cursor at, float* HWY_RESTRICT sums) {
+  using Dot = Dots<Reader::kBits>;
+  constexpr int kVectors = Reader::kVectors;
+  constexpr int kGroups = Reader::kGroups;
+  constexpr int kGroupQuads = kBlockQuads / kGroups;
+  constexpr bool kKeep = 2 * kRows * kVectors <= kAccumulators;
+  const F32Tag df;
+  const I32Tag di;
+  F32 kept[kRows][kVectors];
+  if constexpr (kKeep) load_sums<kRows, kVectors>(sums, kept);
+  for (int64_t s = 0; s < supers; ++s) {
+    reader.enter_super();
+    for (int b = 0; b < Reader::kSuperBlocks; ++b) {
+      const auto* codes = reinterpret_cast<const int8_t*>(at.body);
+      const auto* scales = reinterpret_cast<const float*>(at.body + kRows * 32);
+      unroll<kGroups>([&](auto g) WEFT_INLINE_LAMBDA {
+        typename Dot::Sum dots[kRows][kVectors];
+        WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+          const I32 start = hn::Set(di, Reader::kHasOffset ? at.starts[r] : kMagicBits);
+          WEFT_UNROLL for (int v = 0; v < kVectors; ++v) dots[r][v] = Dot::start(start);
+        }
+        unroll<kGroupQuads>([&](auto j) WEFT_INLINE_LAMBDA {
+          constexpr int q = g * kGroupQuads + j;
+          typename Dot::Weights w[kVectors];
+          WEFT_UNROLL for (int v = 0; v < kVectors; ++v) w[v] =
+              Dot::ready(reader.template quad<q>(v));
+          WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+            const U8 a = broadcast_quad(codes + r * 32 + 4 * q);
+            WEFT_UNROLL for (int v = 0; v < kVectors; ++v) dots[r][v] =
+                Dot::add(dots[r][v], w[v], a);
+          }
+        });
+        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
+          const F32 scale = reader.scale(g, v);
+          F32 minimum = scale;
+          if constexpr (Reader::kHasMinimum) minimum = reader.minimum(g, v);
+          WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+            const I32 start = hn::Set(di, Reader::kHasOffset ? at.starts[r] : kMagicBits);
+            const F32 dot = hn::BitCast(df, Dot::total(dots[r][v], start));
+            const F32 scaled =
+                hn::MulAdd(dot, hn::Set(df, scales[r]), hn::Set(df, scales[kRows + r]));
+            float* place = sums + r * kPanelOutputs + v * kLanes;
+            F32 sum = kKeep ? kept[r][v] : hn::Load(df, place);
+            sum = hn::MulAdd(scaled, scale, sum);
+            if constexpr (Reader::kHasMinimum)
+              sum = hn::MulAdd(hn::Set(df, at.sums[r]), minimum, sum);
+            if constexpr (kKeep) {
+              kept[r][v] = sum;
+            } else {
+              hn::Store(sum, df, place);
+            }
+          }
+        }
+        at.starts += kRows;
+        at.sums += kRows;
+      });
+      at.body += kRows * kQ8BodyBytes;
+      reader.next_block();
+    }
+    reader.leave_super();
+  }
+  if constexpr (kKeep) store_sums<kRows, kVectors>(kept, sums);
+}
+
+// The same for float weights: activations [inputs][kRows]; `inputs` is a multiple of the reader's
+// step.
+template <class Reader, int kRows>
+HWY_INLINE void multiply_f32(Reader reader, int64_t inputs, const float* HWY_RESTRICT activations,
+                             float* HWY_RESTRICT sums) {
+  constexpr int kVectors = Reader::kVectors;
+  const F32Tag df;
+  F32 kept[kRows][kVectors];
+  load_sums<kRows, kVectors>(sums, kept);
+  for (int64_t k = 0; k < inputs; k += Reader::kStep) {
+    unroll<Reader::kStep>([&](auto step) WEFT_INLINE_LAMBDA {
+      F32 w[kVectors];
+      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) w[v] = reader.template weights<step>(v);
+      WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+        const F32 a = hn::Set(df, activations[r]);
+        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) kept[r][v] = hn::MulAdd(w[v], a, kept[r][v]);
+      }
+      activations += kRows;
+    });
+    reader.next();
+  }
+  store_sums<kRows, kVectors>(kept, sums);
+}
+
+}  // namespace
+}  // namespace weft::HWY_NAMESPACE
+WEFT_AFTER_KERNELS();
+#endif  // WEFT_SIMD_TARGET
+
+#endif  // WEFT_TILES_INL_H

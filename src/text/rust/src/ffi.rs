@@ -147,7 +147,7 @@ pub unsafe extern "C" fn weft_bpe_create(spec: *const BpeSpec, out: *mut *mut To
         let merges = array(spec.merges, spec.merge_count);
         let split = Split::from_number(spec.split)
             .ok_or_else(|| Error::internal(format!("no split has the number {}", spec.split)))?;
-        give(out, Tokenizer::Bpe(Bpe::new(&tokens, merges, split, spec.whole_words)?));
+        give(out, Tokenizer::Bpe(Box::new(Bpe::new(&tokens, merges, split, spec.whole_words)?)));
         Ok(())
     })
 }
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn weft_spm_create(spec: *const SpmSpec, out: *mut *mut To
         let tokens = read_tokens(spec.texts, spec.kinds, spec.count)?;
         let scores = array(spec.scores, spec.count);
         let unknown = u32::try_from(spec.unknown).ok();
-        give(out, Tokenizer::Spm(Spm::new(&tokens, scores, unknown, spec.space_prefix)?));
+        give(out, Tokenizer::Spm(Box::new(Spm::new(&tokens, scores, unknown, spec.space_prefix)?)));
         Ok(())
     })
 }
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn weft_json_create(
             bos: found.bos.map_or(-1, |id| id as i32),
             count: json.tokens().len(),
         };
-        give(out, Tokenizer::Json(json));
+        give(out, Tokenizer::Json(Box::new(json)));
         Ok(())
     })
 }

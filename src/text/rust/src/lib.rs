@@ -16,9 +16,9 @@ use error::Error;
 
 /// A tokenizer of any kind.
 pub enum Tokenizer {
-    Bpe(bpe::Bpe),
-    Spm(spm::Spm),
-    Json(json::Json),
+    Bpe(Box<bpe::Bpe>),
+    Spm(Box<spm::Spm>),
+    Json(Box<json::Json>),
 }
 
 impl Tokenizer {

@@ -4,7 +4,9 @@
 //! unknown token. A U+2581 of the text itself goes to bytes too, so that decoding gives it back.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
+
+use ahash::AHashMap;
 
 use crate::error::Error;
 use crate::special::{Piece, Special};
@@ -14,8 +16,9 @@ const SPACE: char = '\u{2581}';
 
 pub struct Spm {
     special: Special,
-    pieces: HashMap<String, (u32, f32)>,
-    longest: usize, // bytes of the longest piece
+    pieces: AHashMap<String, (u32, f32)>,
+    longest: usize,     // bytes of the longest piece
+    spaces_begin: bool, // no piece holds a space after another character, so none spans two words
     bytes: [Option<u32>; 256],
     unknown: Option<u32>,
     space_prefix: bool,
@@ -63,7 +66,7 @@ impl Spm {
         unknown: Option<u32>,
         space_prefix: bool,
     ) -> Result<Spm, Error> {
-        let mut pieces = HashMap::new();
+        let mut pieces = AHashMap::new();
         let mut bytes = [None; 256];
         for (id, text, kind) in tokens.iter() {
             match kind {
@@ -75,8 +78,9 @@ impl Spm {
             }
         }
         let longest = pieces.keys().map(String::len).max().unwrap_or(0);
+        let spaces_begin = pieces.keys().all(|piece| words(piece).count() < 2);
         let special = Special::new(tokens)?;
-        Ok(Spm { special, pieces, longest, bytes, unknown, space_prefix })
+        Ok(Spm { special, pieces, longest, spaces_begin, bytes, unknown, space_prefix })
     }
 
     pub fn encode(&self, text: &str, parse_special: bool) -> Result<Vec<i32>, Error> {
@@ -116,6 +120,14 @@ impl Spm {
     }
 
     fn merge(&self, text: &str, ids: &mut Vec<i32>) -> Result<(), Error> {
+        if self.spaces_begin {
+            words(text).try_for_each(|word| self.merge_word(word, ids))
+        } else {
+            self.merge_word(text, ids)
+        }
+    }
+
+    fn merge_word(&self, text: &str, ids: &mut Vec<i32>) -> Result<(), Error> {
         let mut symbols: Vec<Symbol> = text
             .char_indices()
             .enumerate()
@@ -194,6 +206,21 @@ impl Spm {
         ids.push(id as i32);
         Ok(())
     }
+}
+
+/// Cuts before each space that follows another character.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let letter = rest.find(|c| c != SPACE).unwrap_or(rest.len());
+        let end = rest[letter..].find(SPACE).map_or(rest.len(), |at| letter + at);
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        Some(word)
+    })
 }
 
 /// 10 for "<0x0A>".

@@ -1,5 +1,6 @@
 //! Chat templates, rendered as transformers renders them with Jinja2.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use minijinja::value::{Value, ValueKind};
@@ -11,10 +12,10 @@ use crate::tojson;
 
 // What a hostile template may use up: instructions, nested calls, bytes of output. The instructions
 // bound how deep a value can nest, and so the stack that showing or dropping it takes.
-const FUEL: u64 = 1_000_000;
+const FUEL: u64 = 500_000;
 const RECURSION: usize = 200;
-const OUTPUT_BYTES: usize = 64 << 20;
-const STACK_BYTES: usize = 256 << 20; // address space; only what is touched becomes memory
+pub const OUTPUT_BYTES: usize = 64 << 20;
+const STACK_BYTES: usize = 512 << 20; // address space; only what is touched becomes memory
 
 const NAME: &str = "chat_template";
 
@@ -41,6 +42,11 @@ impl Template {
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_formatter(format_as_python);
         environment.add_filter("tojson", tojson::tojson);
+        // Its indentation grows with the square of a value's depth, which may be large.
+        environment.remove_filter("pprint");
+        environment.add_filter("string", string);
+        environment.add_filter("trim", trim);
+        environment.add_test("iterable", is_iterable);
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", strftime_now);
         environment
@@ -167,36 +173,69 @@ fn strftime_now(format: String) -> Result<String, minijinja::Error> {
 
 /// Printed values look as Python's str() shows them: True, None, ['a', 1].
 fn format_as_python(out: &mut Output, _: &State, value: &Value) -> Result<(), minijinja::Error> {
-    match value.as_str() {
-        Some(text) => out.write_str(text).map_err(minijinja::Error::from),
-        None if value.is_undefined() => Ok(()),
-        None => out.write_str(&python_repr(value)?).map_err(minijinja::Error::from),
-    }
+    out.write_str(&python_str(value)?).map_err(minijinja::Error::from)
 }
 
-fn python_repr(value: &Value) -> Result<String, minijinja::Error> {
-    Ok(match value.kind() {
-        ValueKind::None => "None".to_owned(),
-        ValueKind::Bool => if value.is_true() { "True" } else { "False" }.to_owned(),
-        ValueKind::Number => tojson::number(value),
-        ValueKind::String => quoted(value.as_str().unwrap_or_default()),
-        ValueKind::Seq => {
-            let items = value.try_iter()?.map(|item| python_repr(&item));
-            format!("[{}]", items.collect::<Result<Vec<_>, _>>()?.join(", "))
-        }
-        ValueKind::Map => {
-            let entries = value.try_iter()?.map(|key| {
-                Ok(format!("{}: {}", python_repr(&key)?, python_repr(&value.get_item(&key)?)?))
-            });
-            format!("{{{}}}", entries.collect::<Result<Vec<_>, minijinja::Error>>()?.join(", "))
-        }
-        _ => value.to_string(),
+fn python_str(value: &Value) -> Result<Cow<'_, str>, minijinja::Error> {
+    if let Some(text) = value.as_str() {
+        return Ok(Cow::from(text));
+    }
+    let mut out = String::new();
+    if !value.is_undefined() {
+        write_repr(value, &mut out)?;
+    }
+    Ok(Cow::from(out))
+}
+
+fn string(value: &Value) -> Result<String, minijinja::Error> {
+    Ok(python_str(value)?.into_owned())
+}
+
+fn trim(value: &Value, chars: Option<Cow<'_, str>>) -> Result<String, minijinja::Error> {
+    let text = python_str(value)?;
+    Ok(match chars {
+        Some(chars) => text.trim_matches(|c| chars.contains(c)).to_owned(),
+        None => text.trim().to_owned(),
     })
 }
 
-fn quoted(text: &str) -> String {
+/// In Python None is not; minijinja takes it for an empty list.
+fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
+}
+
+fn write_repr(value: &Value, out: &mut String) -> Result<(), minijinja::Error> {
+    match value.kind() {
+        ValueKind::None => out.push_str("None"),
+        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::Number => out.push_str(&tojson::number(value)),
+        ValueKind::String => write_quoted(value.as_str().unwrap_or_default(), out),
+        ValueKind::Seq => {
+            out.push('[');
+            for (index, item) in value.try_iter()?.enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                write_repr(&item, out)?;
+            }
+            out.push(']');
+        }
+        ValueKind::Map => {
+            out.push('{');
+            for (index, key) in value.try_iter()?.enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                write_repr(&key, out)?;
+                out.push_str(": ");
+                write_repr(&value.get_item(&key)?, out)?;
+            }
+            out.push('}');
+        }
+        _ => out.push_str(&value.to_string()),
+    }
+    Ok(())
+}
+
+fn write_quoted(text: &str, out: &mut String) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    let mut out = String::from(quote);
+    out.push(quote);
     for c in text.chars() {
         match c {
             '\n' => out.push_str("\\n"),
@@ -211,7 +250,6 @@ fn quoted(text: &str) -> String {
         }
     }
     out.push(quote);
-    out
 }
 
 /// transformers knows a tag, {% generation %}, that marks the assistant's text for training and prints

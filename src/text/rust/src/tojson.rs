@@ -3,6 +3,8 @@
 use minijinja::value::{from_args, Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
+use crate::template::OUTPUT_BYTES;
+
 struct Style {
     indent: Option<String>,
     item_separator: String,
@@ -58,6 +60,9 @@ fn indent_text(indent: &Value) -> Result<Option<String>, Error> {
 }
 
 fn write(value: &Value, style: &Style, depth: usize, out: &mut String) -> Result<(), Error> {
+    if out.len() > OUTPUT_BYTES {
+        return Err(Error::new(ErrorKind::InvalidOperation, "tojson: the output is too long"));
+    }
     match value.kind() {
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),

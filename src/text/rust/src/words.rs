@@ -90,7 +90,8 @@ impl Words {
             && chars.next_back().is_some_and(char::is_whitespace);
         // SmolLM cuts its digits out first: to the rest of the pattern the text ends before a digit.
         let takes_space = |next: char| {
-            !next.is_whitespace() && !(self.split == Split::SmolLm && next.is_numeric())
+            let cut_out = self.split == Split::SmolLm && next.is_numeric();
+            !(next.is_whitespace() || cut_out)
         };
         if from_spaces && rest.chars().next().is_some_and(takes_space) {
             last.len_utf8()

@@ -116,21 +116,31 @@ class CpuExecutor final : public Executor {
   Duration busy_before_{};
 };
 
-Status check_limits(const ExecutorLimits& limits, int layers) {
-  const std::pair<const char*, int> all[] = {
-      {"slots", limits.slots},     {"passes", limits.passes},
-      {"rows", limits.rows},       {"output rows", limits.output_rows},
-      {"context", limits.context}, {"KV blocks", limits.blocks}};
-  for (const auto& [name, value] : all) {
-    if (value < 1) {
-      return Error{ErrorKind::kInvalidArgument,
-                   fmt::format("{} {}: a model needs at least 1", value, name)};
+// Holds the limits to a range in which no size of a buffer can overflow.
+Status check_limits(const ExecutorLimits& limits, double bytes_per_block) {
+  struct Limit {
+    const char* name;
+    int value;
+    int max;
+  };
+  const Limit all[] = {
+      {"slots", limits.slots, 1 << 16},
+      {"passes", limits.passes, 1 << 16},
+      {"rows", limits.rows, 1 << 24},
+      {"output rows", limits.output_rows, 1 << 24},
+      {"context positions", limits.context, 1 << 24},
+      {"KV blocks", limits.blocks, INT32_MAX},
+  };
+  for (const Limit& limit : all) {
+    if (limit.value < 1 || limit.value > limit.max) {
+      return Error{ErrorKind::kInvalidArgument, fmt::format("{} {}: it has to be from 1 to {}",
+                                                            limit.value, limit.name, limit.max)};
     }
   }
-  // Sizes are products of a few of these and a row's width: far below 2^63 with this bound.
-  if (int64_t{limits.blocks} * layers > int64_t{1} << 40) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("{} KV blocks are more than any memory holds", limits.blocks)};
+  if (bytes_per_block * limits.blocks > 0x1p46) {
+    return Error{ErrorKind::kExhausted,
+                 fmt::format("{} KV blocks of {:.0f} bytes are more than a process can address",
+                             limits.blocks, bytes_per_block)};
   }
   return {};
 }
@@ -141,7 +151,8 @@ Result<std::unique_ptr<Executor>> CpuExecutor::create(const Model& model,
                                                       const std::function<void(double)>& progress) {
   const ExecutorLimits& limits = options.limits;
   WEFT_CHECK(options.kernels != nullptr);
-  WEFT_RETURN_IF_ERROR(check_limits(limits, model.config.layers));
+  WEFT_RETURN_IF_ERROR(check_limits(
+      limits, static_cast<double>(kv_block_bytes(model, *options.kernels, options.kv_type))));
   std::unique_ptr<CpuExecutor> executor(new CpuExecutor(model, options));
   CpuExecutor& e = *executor;
   if (options.pin) {

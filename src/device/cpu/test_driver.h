@@ -91,8 +91,7 @@ class Driver {
     sequence.slot = slot;
     const int blocks = blocks_of_a_sequence();
     for (int i = 0; i < blocks; ++i) {
-      sequence.blocks.push_back((i * kSlots + slot) * 7 %
-                                (kSlots * blocks));  // 7: prime to the pool's size
+      sequence.blocks.push_back((blocks - 1 - i) * kSlots + slot);
     }
     return sequence;
   }

@@ -36,7 +36,7 @@ class ProgressBarTest : public ::testing::Test {
   }
   std::string drawn() {
     std::string text(static_cast<size_t>(std::ftell(stream_)), '\0');
-    std::rewind(stream_);
+    EXPECT_EQ(std::fseek(stream_, 0, SEEK_SET), 0);
     text.resize(std::fread(text.data(), 1, text.size(), stream_));
     return text;
   }

@@ -41,6 +41,7 @@ TEST(Queue, EveryItemArrivesOnceFromManyThreads) {
   constexpr int kItems = 2000;
   Queue<int> queue;
   std::vector<std::thread> threads;
+  threads.reserve(kProducers + 2);
   for (int p = 0; p < kProducers; ++p) {
     threads.emplace_back([&queue, p] {
       for (int i = 0; i < kItems; ++i) queue.push(p * kItems + i);

@@ -28,8 +28,8 @@ class CheckpointFiles : public ::testing::Test {
   fs::path file(const std::string& name) const { return folder_ / name; }
   // Writes one part of a split model with one tensor "tN" of eight floats of value N for each N in
   // `tensors`.
-  fs::path write_part(const std::string& name, int number, int count, std::vector<int> tensors,
-                      int total = -1) const {
+  fs::path write_part(const std::string& name, int number, int count,
+                      const std::vector<int>& tensors, int total = -1) const {
     GgufWriter writer;
     writer.add("general.architecture", std::string(number == 0 ? "llama" : "other"));
     writer.add("split.no", static_cast<uint64_t>(number));

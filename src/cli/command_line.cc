@@ -32,7 +32,7 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name, T& target, Parse
 }
 
 void add_model_flags(CLI::App& app, LoadOptions& load) {
-  app.add_option("MODEL,--model", load.model, "A GGUF file; of a split model its first part");
+  app.add_option("MODEL", load.model, "A GGUF file; of a split model its first part");
   add_parsed(app, "--dummy-weights", load.dummy, parse_dummy_spec,
              "Instead of MODEL: random weights, as in qwen2.5-0.5b:q4_0")
       ->type_name("SHAPE:TYPE");
@@ -122,6 +122,14 @@ void add_serve(CLI::App& app, ServeOptions& options) {
   command->option_defaults()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);  // after --config's
   add_model_flags(*command, options.load);
+  command
+      ->add_option_function<std::string>(
+          "--model",
+          [&options](const std::string& path) {
+            if (options.load.model.empty()) options.load.model = path;
+          },
+          "MODEL where none is given, for --config")
+      ->type_name("FILE");
   command
       ->add_option("--config",
                    "A TOML file with these flags: port = 8000; the command line goes first")
@@ -224,6 +232,11 @@ Status check_source(const Command& command) {
       command);
 }
 
+bool has_command(CLI::App& app, const std::string& name) {
+  const auto same = [&](CLI::App* command) { return command->check_name(name); };
+  return !app.get_subcommands(same).empty();
+}
+
 CommandLine usage_error(const std::string& message) { return {std::nullopt, kExitUsage, message}; }
 
 }  // namespace
@@ -259,6 +272,9 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
 
   if (const Status status = expand_config(*app.get_subcommand("serve"), arguments); !status.ok())
     return usage_error(status.error().message);
+  if (arguments.empty()) return usage_error("a command is missing; `weft --help` lists them");
+  if (!arguments[0].starts_with('-') && !has_command(app, arguments[0]))
+    return usage_error(fmt::format("no command '{}'; `weft --help` lists them", arguments[0]));
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));

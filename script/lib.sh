@@ -24,7 +24,7 @@ cargo_is_new_enough() {
 # missing_packages NAME...: prints those that are not installed.
 missing_packages() {
   local installed name
-  installed=$(dpkg-query --show --showformat='${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null)
+  installed=$(dpkg-query --show --showformat='${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null || true)
   for name in "$@"; do
     [[ $'\n'$installed$'\n' == *$'\nii  '$name$'\n'* ]] || printf '%s\n' "$name"
   done

@@ -166,14 +166,17 @@ std::vector<std::byte> GgufWriter::header() const {
   return out.take();
 }
 
-std::vector<std::byte> GgufWriter::to_bytes() const {
+std::vector<std::byte> GgufWriter::to_bytes(
+    const std::function<void(uint64_t)>& progress) const {
   const uint64_t alignment = alignment_of(metadata_);
   std::vector<std::byte> out = header();
+  out.reserve(out.size() + data_bytes());
   for (const Tensor& tensor : tensors_) {
     const uint64_t size = tensor_bytes(tensor.dtype, tensor.shape);
     const size_t begin = out.size();
     out.resize(begin + gguf::align_up(size, alignment));
     tensor.fill(std::span(out).subspan(begin, size));
+    if (progress) progress(out.size());
   }
   return out;
 }

@@ -29,7 +29,8 @@ class GgufWriter {
   // removed on failure.
   Status write(const std::filesystem::path& path,
                const std::function<void(uint64_t)>& progress = {}) const;
-  std::vector<std::byte> to_bytes() const;
+  // The same in memory.
+  std::vector<std::byte> to_bytes(const std::function<void(uint64_t)>& progress = {}) const;
 
  private:
   struct Tensor {

@@ -176,6 +176,11 @@ void add_dummy(CLI::App& app, DummyOptions& options) {
       ->required();
   add_parsed(*command, "--type", options.spec.type, find_dummy_type,
              "q8_0 (default), q4_0, q4_k_m or bf16");
+  command
+      ->add_option_function<int>(
+          "--layers", [&options](int layers) { options.spec.shape.layers = layers; },
+          "Another number of layers than the shape has")
+      ->check(CLI::Range(1, 1000));
   command->add_option("--seed", options.spec.seed, "The same seed writes the same file")
       ->capture_default_str();
   command->add_option("-o,--output", options.output, "The file to write")

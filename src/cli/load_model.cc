@@ -28,7 +28,10 @@ Result<Source> open_source(const LoadOptions& options) {
   Source source;
   if (options.dummy) {
     source.name = options.dummy->shape.name;
-    source.bytes = make_dummy_model(*options.dummy).writer.to_bytes();
+    const DummyModel dummy = make_dummy_model(*options.dummy);
+    ProgressBar bar("making weights", dummy.writer.data_bytes(), ProgressUnit::kBytes);
+    source.bytes = dummy.writer.to_bytes([&](uint64_t done) { bar.update(done); });
+    bar.clear();
     WEFT_ASSIGN(Checkpoint checkpoint, Checkpoint::parse(source.bytes, source.name));
     source.checkpoint = std::make_unique<Checkpoint>(std::move(checkpoint));
   } else {

@@ -36,8 +36,7 @@ struct Scratch {
   float* scores = nullptr;      // [kChunkRows, kKeys]
   float* correction = nullptr;  // [kChunkRows]
   int* seen = nullptr;          // [kChunkRows]
-  float* keys = nullptr;        // [head_dim, kKeys], a tile's copy
-  float* values = nullptr;      // [kKeys, padded dims]
+  float* tiles[2] = {};         // [padded dims, kKeys]: what is not stored as floats, read
   int64_t bytes = 0;
 
   Scratch(std::byte* memory, const KvLayout& layout, int group) {
@@ -57,8 +56,7 @@ struct Scratch {
     take(scores, int64_t{kChunkRows} * kKeys);
     take(correction, kChunkRows);
     take(seen, kChunkRows);
-    take(keys, int64_t{layout.head_dim} * kKeys);
-    take(values, int64_t{padded} * kKeys);
+    for (float*& tile : tiles) take(tile, int64_t{padded} * kKeys);
     bytes = at;
   }
 };
@@ -97,79 +95,81 @@ struct Walk {
   }
 
   int last() const { return first + rows / group - 1; }
+  // What the cache holds of the head in the block of position `key`.
+  const std::byte* tile(int key) const {
+    return args.kv.base + args.blocks[key / kKeys] * args.kv.block_stride + kv_head * at.bytes;
+  }
 };
 
-template <KvType kType, KvType kCache>
-void attend_rows(const Walk& walk, const Tile<kType>& tile, const float* scales, int key, int row) {
-  const Scratch& s = walk.scratch;
-  const int head_dim = walk.args.layout.head_dim;
-  const int padded = padded_dims(head_dim);
-  for (; row < walk.rows; row += kChunkRows) {
-    const int count = std::min(kChunkRows, walk.rows - row);
-    for (int r = 0; r < count; ++r) {
-      s.seen[r] = std::min(kKeys, walk.first + (row + r) / walk.group + 1 - key);
-    }
-    const auto each_block = [&](auto f) {
-      int begin = 0;
-      for (int blocks = (count + kBlockRows - 1) / kBlockRows; blocks > 0; --blocks) {
-        const int n = (count - begin) / blocks;
-        const int64_t r = row + begin;
-        f(n, BlockRows{s.q + r * head_dim, s.scores + begin * kKeys, s.max + r, s.sums + r * kLanes,
-                       s.acc + r * padded, s.correction + begin, s.seen + begin});
-        begin += n;
-      }
-    };
-    each_block([&](int n, const BlockRows& rows) {
-      with_rows(n, [&](auto constant) { score_block<constant()>(tile.keys, head_dim, rows); });
-      softmax_block<kCache == KvType::kQ8_0>(n, scales, rows);
-    });
-    each_block([&](int n, const BlockRows& rows) {
-      with_rows(n, [&](auto constant) { value_blocks<constant()>(tile.values, rows); });
-    });
+// Splits `count` rows into blocks of nearly the same size and calls f(first, rows) for each.
+template <class F>
+HWY_INLINE void each_block(int count, F f) {
+  int begin = 0;
+  for (int blocks = (count + kBlockRows - 1) / kBlockRows; blocks > 0; --blocks) {
+    const int n = (count - begin) / blocks;
+    f(begin, n);
+    begin += n;
   }
 }
 
-// One tile of keys, `key` the first of them, for all rows that see it.
-template <KvType kType>
+// How many of the keys [key, key + kKeys) rows [row, row + count) see.
+void count_seen(const Walk& walk, int key, int row, int count) {
+  int position = walk.first + row / walk.group;
+  int heads_left = walk.group - row % walk.group;
+  for (int r = 0; r < count; ++r) {
+    walk.scratch.seen[r] = std::min(kKeys, position + 1 - key);
+    if (--heads_left == 0) {
+      heads_left = walk.group;
+      ++position;
+    }
+  }
+}
+
+// The tile of keys [key, key + kKeys), for all rows that see any of them.
 void attend_tile(const Walk& walk, int key) {
   const AttentionArgs& args = walk.args;
+  const Scratch& s = walk.scratch;
   const int head_dim = args.layout.head_dim;
-  const int row = std::max(0, key - walk.first) * walk.group;  // the first that sees the tile
-  const std::byte* head =
-      args.kv.base + args.blocks[key / kKeys] * args.kv.block_stride + walk.kv_head * walk.at.bytes;
-  const auto* scales = reinterpret_cast<const float*>(head + walk.at.scales);
-  const Tile<kType> tile = tile_of<kType>(head, walk.at, head_dim);
-  if (kType == KvType::kF32 || walk.rows - row <= 2 * kBlockRows) {
-    attend_rows<kType, kType>(walk, tile, scales, key, row);
-    return;
+  const int padded = padded_dims(head_dim);
+  const std::byte* head = walk.tile(key);
+  const ptrdiff_t to_next = walk.tile(std::min(key + kKeys, walk.last())) - head;
+  const auto* scales = args.layout.type == KvType::kQ8_0
+                           ? reinterpret_cast<const float*>(head + walk.at.scales)
+                           : nullptr;
+  const float* keys = read_tile(args.layout.type, head, head_dim, kKeys, to_next, s.tiles[0]);
+  const float* values = nullptr;
+  const int first = std::max(0, key - walk.first) * walk.group;
+  for (int chunk = first; chunk < walk.rows; chunk += kChunkRows) {
+    const int count = std::min(kChunkRows, walk.rows - chunk);
+    count_seen(walk, key, chunk, count);
+    const auto rows_at = [&](int r) {
+      const int64_t row = chunk + r;
+      return BlockRows{
+          s.q + row * head_dim, s.scores + r * kKeys, s.max + row, s.sums + row * kLanes,
+          s.acc + row * padded, s.correction + r,     s.seen + r};
+    };
+    each_block(count, [&](int r, int n) {
+      with_rows(n, [&](auto constant) { score_block<constant()>(keys, head_dim, rows_at(r)); });
+    });
+    softmax(count, scales, rows_at(0));
+    if (values == nullptr) {  // if no more scores are to be made, in the keys' place
+      float* place = s.tiles[chunk + count < walk.rows ? 1 : 0];
+      values = read_tile(args.layout.type, head + walk.at.values, kKeys, padded, to_next, place);
+    }
+    each_block(count, [&](int r, int n) {
+      with_rows(n, [&](auto constant) { value_blocks<constant()>(values, padded, rows_at(r)); });
+    });
   }
-  copy_as_floats<kType>(tile.keys, head_dim, walk.scratch.keys);
-  copy_as_floats<kType>(tile.values, kKeys, walk.scratch.values);
-  const Tile<KvType::kF32> copy = {{walk.scratch.keys, kKeys},
-                                   {walk.scratch.values, padded_dims(head_dim)}};
-  attend_rows<KvType::kF32, kType>(walk, copy, scales, key, row);
 }
 
-template <KvType kType>
 void attend_segment(const Walk& walk, int segment) {
   const Scratch& s = walk.scratch;
   std::fill_n(s.max, walk.rows, -std::numeric_limits<float>::infinity());
   std::fill_n(s.sums, walk.rows * kLanes, 0.0F);
   std::fill_n(s.acc, walk.rows * padded_dims(walk.args.layout.head_dim), 0.0F);
   const int end = std::min((segment + 1) * kSegmentKeys, walk.last() + 1);
-  for (int key = segment * kSegmentKeys; key < end; key += kKeys) attend_tile<kType>(walk, key);
-}
-
-void attend_segment(const Walk& walk, int segment) {
-  switch (walk.args.layout.type) {
-    case KvType::kF32:
-      return attend_segment<KvType::kF32>(walk, segment);
-    case KvType::kF16:
-      return attend_segment<KvType::kF16>(walk, segment);
-    case KvType::kBF16:
-      return attend_segment<KvType::kBF16>(walk, segment);
-    case KvType::kQ8_0:
-      return attend_segment<KvType::kQ8_0>(walk, segment);
+  for (int key = segment * kSegmentKeys; key < end; key += kKeys) {
+    attend_tile(walk, key);
   }
 }
 

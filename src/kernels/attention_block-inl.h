@@ -47,30 +47,46 @@ struct BlockRows {
   const int* seen;  // [rows]: keys of the tile that the row sees, 1 ... kKeys, ascending
 };
 
-template <int kRows, KvType kType>
-HWY_INLINE void score_block(const Elements<kType>& keys, int head_dim, const BlockRows& rows) {
-  constexpr int kVectors = std::min(block_vectors(kRows), kKeys / kLanes);
-  for (int key = 0; key < kKeys; key += kVectors * kLanes) {
-    V score[kRows][kVectors];
-    for (auto& row : score) {
-      for (V& v : row) v = hn::Zero(kTag);
-    }
-    const auto add_dim = [&](int dim, int parity) {
-      V k[kVectors];
-      for (int v = 0; v < kVectors; ++v) k[v] = keys.load(dim + parity, key + v * kLanes);
-      for (int r = 0; r < kRows; ++r) {
-        const V q = hn::Set(kTag, rows.q[r * head_dim + dim + parity]);
-        for (int v = 0; v < kVectors; ++v) score[r][v] = hn::MulAdd(q, k[v], score[r][v]);
-      }
-    };
-    for (int dim = 0; dim < head_dim; dim += 2) {
-      add_dim(dim, 0);
-      add_dim(dim, 1);
-    }
+// Scores of kVectors vectors of keys. keys: [head_dim, kKeys], from the first of these keys on; so
+// are the scores.
+template <int kRows, int kVectors>
+HWY_INLINE void make_scores(const float* keys, int head_dim, const float* q, float* scores) {
+  V score[kRows][kVectors];
+  for (auto& row : score) {
+    for (V& v : row) v = hn::Zero(kTag);
+  }
+  for (int dim = 0; dim < head_dim; ++dim, keys += kKeys) {
+    V k[kVectors];
+    for (int v = 0; v < kVectors; ++v) k[v] = hn::Load(kTag, keys + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) {
-        hn::Store(score[r][v], kTag, rows.scores + r * kKeys + key + v * kLanes);
-      }
+      const V one_q = hn::Set(kTag, q[r * head_dim + dim]);
+      for (int v = 0; v < kVectors; ++v) score[r][v] = hn::MulAdd(one_q, k[v], score[r][v]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) {
+      hn::Store(score[r][v], kTag, scores + r * kKeys + v * kLanes);
+    }
+  }
+}
+
+// The scores of all keys that the last row sees, and of some more.
+template <int kRows>
+HWY_NOINLINE void score_block(const float* keys, int head_dim, const BlockRows& rows) {
+  constexpr int kVectors = std::min(block_vectors(kRows), kKeys / kLanes);
+  const int end = rows.seen[kRows - 1];
+  for (int key = 0; key < end;) {
+    const int vectors = (end - key + kLanes - 1) / kLanes;
+    const auto take = [&](auto constant) {
+      make_scores<kRows, constant()>(keys + key, head_dim, rows.q, rows.scores + key);
+      key += constant() * kLanes;
+    };
+    if (vectors > kVectors / 2) {
+      take(std::integral_constant<int, kVectors>());
+    } else if (vectors > kVectors / 4) {
+      take(std::integral_constant<int, kVectors / 2>());
+    } else {
+      take(std::integral_constant<int, std::max(kVectors / 4, 1)>());
     }
   }
 }
@@ -84,106 +100,110 @@ HWY_INLINE void mask_scores(float* scores, int seen) {
   }
 }
 
-// Turns scores into the keys' weights and moves maximum and sums on. `scales`: of keys, then of
-// values, or null.
-template <bool kScaled>
-HWY_INLINE void softmax_block(int count, const float* scales, const BlockRows& rows) {
-  HWY_ALIGN float before[std::max(kBlockRows, kLanes)] = {};
+HWY_INLINE V max_of(const float* values) {
+  V max = hn::Load(kTag, values);
+  for (int i = kLanes; i < kKeys; i += kLanes) max = hn::Max(max, hn::Load(kTag, values + i));
+  return hn::MaxOfLanes(kTag, max);
+}
+
+HWY_INLINE void multiply(float* values, const float* factors) {
+  for (int i = 0; i < kKeys; i += kLanes) {
+    hn::Store(hn::Mul(hn::Load(kTag, values + i), hn::Load(kTag, factors + i)), kTag, values + i);
+  }
+}
+
+// Turns the scores of `count` rows into the keys' weights and moves maximum and sums on. `scales`:
+// [2, kKeys] of keys and of values, or null. `correction` has room for whole vectors.
+HWY_NOINLINE void softmax(int count, const float* scales, const BlockRows& rows) {
   for (int r = 0; r < count; ++r) {
     float* scores = rows.scores + r * kKeys;
-    if (kScaled) {
-      for (int key = 0; key < kKeys; key += kLanes) {
-        hn::Store(hn::Mul(hn::Load(kTag, scores + key), hn::Load(kTag, scales + key)), kTag,
-                  scores + key);
-      }
-    }
+    if (scales != nullptr) multiply(scores, scales);
     if (rows.seen[r] < kKeys) mask_scores(scores, rows.seen[r]);
-    V max = hn::Load(kTag, scores);
-    for (int key = kLanes; key < kKeys; key += kLanes)
-      max = hn::Max(max, hn::Load(kTag, scores + key));
-    before[r] = rows.max[r];
-    rows.max[r] = std::max(before[r], hn::GetLane(hn::MaxOfLanes(kTag, max)));
-    before[r] -= rows.max[r];
+    const float max = std::max(rows.max[r], hn::GetLane(max_of(scores)));
+    rows.correction[r] = rows.max[r] - max;
+    rows.max[r] = max;
   }
   for (int r = 0; r < count; r += kLanes) {
-    HWY_ALIGN float corrections[kLanes];
-    hn::Store(exp2_nonpositive(kTag, hn::Load(kTag, before + r)), kTag, corrections);
-    for (int i = r; i < std::min(count, r + kLanes); ++i) rows.correction[i] = corrections[i - r];
+    const V exponents = hn::Load(kTag, rows.correction + r);
+    hn::Store(exp2_nonpositive(kTag, exponents), kTag, rows.correction + r);
   }
   for (int r = 0; r < count; ++r) {
     float* scores = rows.scores + r * kKeys;
     const V max = hn::Set(kTag, rows.max[r]);
     V sum = hn::Mul(hn::Load(kTag, rows.sums + r * kLanes), hn::Set(kTag, rows.correction[r]));
     for (int key = 0; key < kKeys; key += kLanes) {
-      V weight = exp2_nonpositive(kTag, hn::Sub(hn::Load(kTag, scores + key), max));
+      const V weight = exp2_nonpositive(kTag, hn::Sub(hn::Load(kTag, scores + key), max));
       sum = hn::Add(sum, weight);
-      if (kScaled) weight = hn::Mul(weight, hn::Load(kTag, scales + kKeys + key));
       hn::Store(weight, kTag, scores + key);
     }
     hn::Store(sum, kTag, rows.sums + r * kLanes);
+    if (scales != nullptr) multiply(scores, scales + kKeys);
   }
 }
 
-// Adds the weighted values to kVectors vectors of the accumulators, from dimension `dim` on. A key
-// that a row does not see is not read for it: what lies there may be anything.
-template <int kRows, int kVectors, KvType kType>
-HWY_INLINE void value_block(const Elements<kType>& values, int dim, const BlockRows& rows) {
-  V acc[kRows][kVectors];
+// Adds the values of keys [begin, end), as the rows weigh them, to kVectors vectors of the rows'
+// accumulators after multiplying these by `correction` [rows]. values: [kKeys, width], from the
+// first of the dimensions on.
+template <int kRows, int kVectors>
+HWY_INLINE void add_values(const float* values, int width, float* acc, const float* weights,
+                           const float* correction, int begin, int end) {
+  V sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    const V correction = hn::Set(kTag, rows.correction[r]);
+    const V factor = hn::Set(kTag, correction[r]);
     for (int v = 0; v < kVectors; ++v) {
-      const V before = hn::Load(kTag, rows.acc + r * values.width + dim + v * kLanes);
-      acc[r][v] = hn::Mul(before, correction);
+      sum[r][v] = hn::Mul(hn::Load(kTag, acc + r * width + v * kLanes), factor);
     }
   }
-  const auto add_key = [&](int key, int parity) {
+  const float* at = values + begin * width;
+  for (int key = begin; key < end; ++key, at += width) {
     V value[kVectors];
-    for (int v = 0; v < kVectors; ++v) value[v] = values.load(key + parity, dim + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) value[v] = hn::Load(kTag, at + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
-      const V weight = hn::Set(kTag, rows.scores[r * kKeys + key + parity]);
-      for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(weight, value[v], acc[r][v]);
+      const V weight = hn::Set(kTag, weights[r * kKeys + key]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
     }
-  };
-  const int all_see = rows.seen[0];
-  int key = 0;
-  for (; key + 2 <= all_see; key += 2) {
-    add_key(key, 0);
-    add_key(key, 1);
   }
-  if (key < all_see) add_key(key, 0);
   for (int r = 0; r < kRows; ++r) {
-    for (key = all_see; key < rows.seen[r]; ++key) {
-      const V weight = hn::Set(kTag, rows.scores[r * kKeys + key]);
-      for (int v = 0; v < kVectors; ++v) {
-        acc[r][v] = hn::MulAdd(weight, values.load(key, dim + v * kLanes), acc[r][v]);
-      }
-    }
-    for (int v = 0; v < kVectors; ++v) {
-      hn::Store(acc[r][v], kTag, rows.acc + r * values.width + dim + v * kLanes);
-    }
+    for (int v = 0; v < kVectors; ++v) hn::Store(sum[r][v], kTag, acc + r * width + v * kLanes);
   }
 }
 
-template <int kRows, KvType kType>
-void value_blocks(const Elements<kType>& values, const BlockRows& rows) {
-  constexpr int kMost = block_vectors(kRows);
-  const int vectors = values.width / kLanes;
-  int dim = 0;
-  if (kMost == 8 && vectors % 8 == 0) {
-    for (; dim < values.width; dim += 8 * kLanes) value_block<kRows, 8>(values, dim, rows);
-    return;
+// The same for all keys that the rows see. One that a row does not see is not read for it: what
+// lies there may be anything.
+template <int kRows, int kVectors>
+HWY_NOINLINE void value_block(const float* values, int width, float* acc, const BlockRows& rows) {
+  constexpr float kNoCorrection = 1;
+  const int all_see = rows.seen[0];
+  add_values<kRows, kVectors>(values, width, acc, rows.scores, rows.correction, 0, all_see);
+  for (int r = 1; r < kRows && all_see < kKeys; ++r) {
+    add_values<1, kVectors>(values, width, acc + r * width, rows.scores + r * kKeys, &kNoCorrection,
+                            all_see, rows.seen[r]);
   }
-  constexpr int kWidest = std::min(kMost, 4);
-  for (int pieces = (vectors + kWidest - 1) / kWidest; pieces > 0; --pieces) {
-    const int take =
-        (values.width - dim) / kLanes / pieces;  // rounded down: the later ones are the larger
-    if constexpr (kWidest == 4) {
-      if (take == 4) value_block<kRows, 4>(values, dim, rows);
-      if (take == 3) value_block<kRows, 3>(values, dim, rows);
+}
+
+template <int kRows>
+void value_blocks(const float* values, int width, const BlockRows& rows) {
+  constexpr int kWidest = std::min(block_vectors(kRows), 4);
+  int dim = 0;
+  const auto take = [&](auto vectors) {
+    value_block<kRows, vectors()>(values + dim, width, rows.acc + dim, rows);
+    dim += vectors() * kLanes;
+  };
+  for (int pieces = (width / kLanes + kWidest - 1) / kWidest; pieces > 0; --pieces) {
+    switch ((width - dim) / kLanes / pieces) {  // rounded down: the later pieces are the larger
+      case 1:
+        take(std::integral_constant<int, 1>());
+        break;
+      case 2:
+        take(std::integral_constant<int, 2>());
+        break;
+      case 3:
+        take(std::integral_constant<int, std::min(kWidest, 3)>());
+        break;
+      default:
+        take(std::integral_constant<int, kWidest>());
+        break;
     }
-    if (take == 2) value_block<kRows, 2>(values, dim, rows);
-    if (take == 1) value_block<kRows, 1>(values, dim, rows);
-    dim += take * kLanes;
   }
 }
 

@@ -8,6 +8,8 @@
 // [2][64] behind them. BF16 keeps neighbours of the reduction in pairs, [head_dim / 2][64][2] and
 // [32][padded dims][2]: one half of a 32-bit lane each, as a dot product of bf16 pairs wants them.
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -58,81 +60,74 @@ struct HeadLayout {
   }
 };
 
-// --- Reading: a vector of neighbours in the innermost order
-// --------------------------------------------------------
+// --- Reading: a tile [outer, width] as floats, exactly ---
+// Each line read fetches the one `ahead` bytes further into the cache, which belongs to the next
+// tile.
 
-// `outer` counts dimensions of keys or positions of values, `inner` the other; `width` is the
-// number of inner ones.
-template <KvType kType>
-struct Elements;
+constexpr int kLine = 64;  // bytes
 
-template <>
-struct Elements<KvType::kF32> {
-  const float* data;
-  int width;
-  HWY_INLINE V load(int outer, int inner) const {
-    return hn::Load(kTag, data + outer * width + inner);
-  }
-};
-
-template <>
-struct Elements<KvType::kF16> {
-  const hwy::float16_t* data;
-  int width;
-  HWY_INLINE V load(int outer, int inner) const {
-    const hn::Rebind<hwy::float16_t, F32> half;
-    return hn::PromoteTo(kTag, hn::Load(half, data + outer * width + inner));
-  }
-};
-
-template <>
-struct Elements<KvType::kBF16> {
-  const uint32_t* data;
-  int width;
-  HWY_INLINE V load(int outer, int inner) const {
-    const auto pair = hn::Load(U32(), data + (outer / 2) * width + inner);
-    return hn::BitCast(kTag, outer % 2 == 0 ? hn::ShiftLeft<16>(pair)
-                                            : hn::And(pair, hn::Set(U32(), 0xFFFF0000U)));
-  }
-};
-
-// Without the scale, which is the key's: it goes to the score and to the key's weight.
-template <>
-struct Elements<KvType::kQ8_0> {
-  const int8_t* data;
-  int width;
-  HWY_INLINE V load(int outer, int inner) const {
-    const hn::Rebind<int8_t, F32> byte;
-    return hn::ConvertTo(kTag, hn::PromoteTo(I32(), hn::Load(byte, data + outer * width + inner)));
-  }
-};
-
-// A tile as the register blocks read it, from the cache or from a float copy of it.
-template <KvType kType>
-struct Tile {
-  Elements<kType> keys;
-  Elements<kType> values;
-};
-
-template <KvType kType>
-HWY_INLINE Tile<kType> tile_of(const std::byte* head, const HeadLayout& at, int head_dim) {
-  using Pointer = decltype(Elements<kType>::data);
-  return {{reinterpret_cast<Pointer>(head), kKeys},
-          {reinterpret_cast<Pointer>(head + at.values), padded_dims(head_dim)}};
-}
-
-template <KvType kType>
-void copy_as_floats(const Elements<kType>& from, int outer, float* to) {
-  for (int o = 0; o < outer; o += 2) {
-    for (int i = 0; i < from.width; i += kLanes) {
-      hn::Store(from.load(o, i), kTag, to + o * from.width + i);
-      hn::Store(from.load(o + 1, i), kTag, to + (o + 1) * from.width + i);
+HWY_INLINE void read_f16(const std::byte* tile, int64_t elements, ptrdiff_t ahead, float* to) {
+  const hn::Rebind<hwy::float16_t, F32> half;
+  const auto* from = reinterpret_cast<const hwy::float16_t*>(tile);
+  constexpr int kStep = kLine / 2;
+  for (int64_t line = 0; line < elements; line += kStep) {
+    hwy::Prefetch(tile + line * 2 + ahead);
+    for (int64_t i = line; i < line + kStep; i += kLanes) {
+      hn::Store(hn::PromoteTo(kTag, hn::Load(half, from + i)), kTag, to + i);
     }
   }
 }
 
-// --- Writing
-// -------------------------------------------------------------------------------------------------------
+HWY_INLINE void read_bf16(const std::byte* tile, int outer, int width, ptrdiff_t ahead, float* to) {
+  const auto* pairs = reinterpret_cast<const uint32_t*>(tile);
+  constexpr int kStep = kLine / 4;
+  for (int o = 0; o < outer; o += 2, pairs += width, to += 2 * width) {
+    for (int line = 0; line < width; line += kStep) {
+      hwy::Prefetch(reinterpret_cast<const std::byte*>(pairs + line) + ahead);
+      for (int i = line; i < line + kStep; i += kLanes) {
+        const auto pair = hn::Load(U32(), pairs + i);
+        const auto second = hn::And(pair, hn::Set(U32(), 0xFFFF0000U));
+        hn::Store(hn::BitCast(kTag, hn::ShiftLeft<16>(pair)), kTag, to + i);
+        hn::Store(hn::BitCast(kTag, second), kTag, to + width + i);
+      }
+    }
+  }
+}
+
+// Without the scales, which are the positions': they go to the scores and to the keys' weights.
+HWY_INLINE void read_q8(const std::byte* tile, int64_t elements, ptrdiff_t ahead, float* to) {
+  const hn::Rebind<int8_t, F32> byte;
+  const auto* from = reinterpret_cast<const int8_t*>(tile);
+  for (int64_t line = 0; line < elements; line += kLine) {
+    hwy::Prefetch(tile + line + ahead);
+    for (int64_t i = line; i < line + kLine; i += kLanes) {
+      const auto integers = hn::PromoteTo(I32(), hn::Load(byte, from + i));
+      hn::Store(hn::ConvertTo(kTag, integers), kTag, to + i);
+    }
+  }
+}
+
+// The tile itself if it holds floats, else a copy in `memory` [outer, width].
+HWY_INLINE const float* read_tile(KvType type, const std::byte* tile, int outer, int width,
+                                  ptrdiff_t ahead, float* memory) {
+  const int64_t elements = int64_t{outer} * width;
+  switch (type) {
+    case KvType::kF32:
+      return reinterpret_cast<const float*>(tile);
+    case KvType::kF16:
+      read_f16(tile, elements, ahead, memory);
+      break;
+    case KvType::kBF16:
+      read_bf16(tile, outer, width, ahead, memory);
+      break;
+    case KvType::kQ8_0:
+      read_q8(tile, elements, ahead, memory);
+      break;
+  }
+  return memory;
+}
+
+// --- Writing ---
 
 // Both to the nearest, ties to even.
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, F32>> to_f16(V v) {

@@ -56,16 +56,26 @@ float max_value(const float* x, int64_t n) {
   return std::isnan(sum_of_nans) ? sum_of_nans : hn::GetLane(hn::MaxOfLanes(kTag, all));
 }
 
-float sum_exp(const float* x, int64_t n, float max, float inv_temperature) {
-  const V from = hn::Set(kTag, max);
-  const V factor = hn::Set(kTag, inv_temperature * kLog2E);
+float sum_exp_of_piece(const float* x, int64_t n, V max, V factor) {
   V sum[kChains];
   for (V& s : sum) s = hn::Zero(kTag);
   each_vector(x, n, -std::numeric_limits<float>::infinity(), [&](V v, int c) {
-    sum[c] = hn::Add(sum[c], exp2_nonpositive(kTag, hn::Mul(hn::Sub(v, from), factor)));
+    sum[c] = hn::Add(sum[c], exp2_nonpositive(kTag, hn::Mul(hn::Sub(v, max), factor)));
   });
   const V all = hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]));
   return hn::GetLane(hn::SumOfLanes(kTag, all));
+}
+
+float sum_exp(const float* x, int64_t n, float max, float inv_temperature) {
+  constexpr int64_t kPiece =
+      2048;  // short enough that a large term does not swallow many small ones
+  const V maximum = hn::Set(kTag, max);
+  const V factor = hn::Set(kTag, inv_temperature * kLog2E);
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kPiece) {
+    sum += sum_exp_of_piece(x + i, std::min(kPiece, n - i), maximum, factor);
+  }
+  return static_cast<float>(sum);
 }
 
 }  // namespace

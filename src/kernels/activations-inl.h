@@ -10,8 +10,10 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/activations.h"
@@ -37,9 +39,12 @@ HWY_INLINE Floats load_up_to(const float* p, int64_t count) {
   return count >= kFloatLanes ? hn::LoadU(FloatTag(), p) : load_some(p, count);
 }
 
+constexpr int kMaxTileRows = 12;
+
 // One row of a RowSource, its operation applied as it is read.
 class SourceRow {
  public:
+  SourceRow() = default;
   SourceRow(const RowSource& source, int64_t row, int64_t inputs)
       : op_(source.op),
         x_(source.x + row * source.stride),
@@ -88,10 +93,10 @@ class SourceRow {
     return 1.0F / std::sqrt(mean + eps);
   }
 
-  RowSource::Op op_;
-  const float* x_;
-  const float* weight_;
-  int64_t inputs_;
+  RowSource::Op op_ = RowSource::Op::kPlain;
+  const float* x_ = nullptr;
+  const float* weight_ = nullptr;
+  int64_t inputs_ = 0;
   float scale_ = 1;
 };
 
@@ -177,42 +182,50 @@ Floats quantize_segment(const SourceRow& source, int64_t first, int64_t count, i
   return poison;
 }
 
-void quantize_row(const SourceRow& source, int64_t r, const Q8Tile& tile) {
-  Floats poison = hn::Zero(FloatTag());
-  for (int64_t b = 0; b < tile.blocks; b += kSegmentBlocks) {
-    const int64_t count = tile.blocks - b < kSegmentBlocks ? tile.blocks - b : kSegmentBlocks;
-    poison = hn::Add(poison, quantize_segment(source, b, count, r, tile));
-  }
-  const float sum = hn::GetLane(hn::SumOfLanes(FloatTag(), poison));
-  if (sum == 0) return;
-  // A value is not finite, so no output of the row may be: each block's scale becomes NaN.
+// A value of row r is not finite, so no output of the row may be: each block's scale becomes NaN.
+void poison_row(const Q8Tile& tile, int64_t r) {
   for (int64_t b = 0; b < tile.blocks; ++b) {
-    auto* scales =
-        reinterpret_cast<float*>(tile.body + b * tile.rows * kQ8BodyBytes + tile.rows * 32);
-    scales[r] = sum;
+    std::byte* body = tile.body + b * tile.rows * kQ8BodyBytes;
+    reinterpret_cast<float*>(body + tile.rows * 32)[r] = std::numeric_limits<float>::quiet_NaN();
   }
 }
 
-void pack_f32_row(const SourceRow& source, int64_t inputs, int64_t r, int64_t rows, float* tile) {
+// Segments outside and rows inside: a segment of all rows fits into L1, where rows interleave.
+void quantize_tile(const SourceRow* rows, const Q8Tile& tile) {
+  Floats poison[kMaxTileRows];
+  for (int64_t r = 0; r < tile.rows; ++r) poison[r] = hn::Zero(FloatTag());
+  for (int64_t b = 0; b < tile.blocks; b += kSegmentBlocks) {
+    const int64_t count = std::min<int64_t>(tile.blocks - b, kSegmentBlocks);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      poison[r] = hn::Add(poison[r], quantize_segment(rows[r], b, count, r, tile));
+    }
+  }
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    if (hn::GetLane(hn::SumOfLanes(FloatTag(), poison[r])) != 0) poison_row(tile, r);
+  }
+}
+
+void interleave_tile(const SourceRow* rows, int64_t count, int64_t inputs, float* tile) {
   constexpr int64_t kRun = 16 * kFloatLanes;
   HWY_ALIGN float values[kRun];
   const int64_t padded = (inputs + 1) / 2 * 2;
   for (int64_t i = 0; i < padded; i += kRun) {
-    const int64_t count = padded - i < kRun ? padded - i : kRun;
-    source.read(i, count, values);
-    for (int64_t j = 0; j < count; ++j) tile[(i + j) * rows + r] = values[j];
+    const int64_t run = std::min(padded - i, kRun);
+    for (int64_t r = 0; r < count; ++r) {
+      rows[r].read(i, run, values);
+      for (int64_t j = 0; j < run; ++j) tile[(i + j) * count + r] = values[j];
+    }
   }
 }
 
 void pack_tile(ActivationFormat format, const RowSource& source, TileRange range, int64_t inputs,
                std::byte* packed) {
-  for (int64_t r = 0; r < range.rows; ++r) {
-    const SourceRow row(source, range.row_begin + r, inputs);
-    if (format == ActivationFormat::kF32) {
-      pack_f32_row(row, inputs, r, range.rows, f32_tile(packed, range, inputs));
-    } else {
-      quantize_row(row, r, Q8Tile(packed, range, inputs / 32));
-    }
+  SourceRow rows[kMaxTileRows];
+  for (int64_t r = 0; r < range.rows; ++r) rows[r] = SourceRow(source, range.row_begin + r, inputs);
+  if (format == ActivationFormat::kQ8) {
+    quantize_tile(rows, Q8Tile(packed, range, inputs / 32));
+  } else {
+    interleave_tile(rows, range.rows, inputs, f32_tile(packed, range, inputs));
   }
 }
 

@@ -34,6 +34,8 @@ constexpr int kGroupRows = 120;
 constexpr int64_t kGroupBytes = 1 << 20;
 // Inputs expanded at a time: with the sums of a tile they stay in L1.
 constexpr int kChunkBlocks = 8;
+// How far ahead of a kernel that reads packed weights memory is fetched.
+constexpr int64_t kPrefetchBytes = 4096;
 constexpr int kChunkInputs = 128;  // of float weights
 
 // Vectors of outputs beside each other in a kernel of `rows` rows.
@@ -128,16 +130,26 @@ void panel_q8(const std::byte* panel, int64_t blocks, const Tiling& tiling, cons
   constexpr int64_t kSuperBytes = Quantized<kType>::kLayout.super_bytes();
   if (group.rows <= kDirectRows && group.end == group.begin + 1) {
     const Q8Tile tile(activations, tiling.tile(group.begin), blocks);
-    const Q8Cursor at(tile, 0, kOffset, kGroups);
+    Q8Cursor at(tile, 0, kOffset, kGroups);
+    at.ahead = panel + kPrefetchBytes;
+    at.ahead_step = kSuperBytes / kSuperBlocks;
     return Kernels::kPacked[static_cast<size_t>(tile.rows)](panel, blocks / kSuperBlocks, at, sums);
   }
+  constexpr int64_t kChunkBytes = kChunkBlocks / kSuperBlocks * kSuperBytes;
+  // The next chunk is fetched while this one is multiplied, an equal part by each tile and block.
+  const int64_t ahead_step =
+      (kChunkBytes / (kChunkBlocks * (group.end - group.begin)) + 63) / 64 * 64;
   HWY_ALIGN std::byte expanded[kChunkBlocks * kMaxExpandedBlockBytes];
   for (int64_t block = 0; block < blocks; block += kChunkBlocks) {
     const int64_t count = std::min<int64_t>(kChunkBlocks, blocks - block);
-    expand<kType>(panel + block / kSuperBlocks * kSuperBytes, count / kSuperBlocks, expanded);
+    const std::byte* chunk = panel + block / kSuperBlocks * kSuperBytes;
+    const std::byte* next_chunk = chunk + kChunkBytes;
+    expand<kType>(chunk, count / kSuperBlocks, expanded);
     for (int64_t t = group.begin; t < group.end; ++t) {
       const TileRange range = tiling.tile(t);
-      const Q8Cursor at(Q8Tile(activations, range, blocks), block, kOffset, kGroups);
+      Q8Cursor at(Q8Tile(activations, range, blocks), block, kOffset, kGroups);
+      at.ahead = next_chunk + (t - group.begin) * kChunkBlocks * ahead_step;
+      at.ahead_step = ahead_step;
       float* tile_sums = sums + (range.row_begin - group.row_begin) * kPanelOutputs;
       Kernels::kExpanded[static_cast<size_t>(range.rows)](expanded, count, at, tile_sums);
     }
@@ -236,7 +248,9 @@ void matmul(const PackedMatrix& matrix, const std::byte* activations, int64_t ro
   if (rows == 0) return;
   const ActivationFormat format = activation_format(matrix.type);
   const Tiling tiling = tiling_of(format, rows);
-  const int64_t row_bytes = packed_activation_bytes(format, 1, matrix.inputs);
+  // Of the starts and sums that a Q8 row keeps for all types, one kind is read.
+  const int64_t packed = packed_activation_bytes(format, 1, matrix.inputs);
+  const int64_t row_bytes = format == ActivationFormat::kQ8 ? packed * 3 / 5 : packed;
   HWY_ALIGN float sums[kGroupRows * kPanelOutputs];
   for (int64_t tile = 0; tile < tiling.count();) {
     const TileGroup group = group_from(tiling, tile, row_bytes);

@@ -9,8 +9,10 @@
 #include <limits>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "kernels/half.h"
 #include "kernels/kernel_table.h"
 #include "kernels/ref/dequantize.h"
 #include "kernels/testing.h"
@@ -25,7 +27,10 @@ using testing::random_floats;
 // A matrix as a file holds it, packed for one table, and its values.
 struct TestMatrix {
   TestMatrix(const KernelTable& table, DType type, int64_t outputs, int64_t inputs, uint32_t seed)
-      : bytes(random_blocks(type, outputs * inputs, seed)),
+      : TestMatrix(table, random_blocks(type, outputs * inputs, seed), type, outputs, inputs) {}
+  TestMatrix(const KernelTable& table, std::vector<std::byte> blocks, DType type, int64_t outputs,
+             int64_t inputs)
+      : bytes(std::move(blocks)),
         values(static_cast<size_t>(outputs * inputs)),
         storage(table.packed_bytes(type, outputs, inputs)) {
     dequantize(type, bytes.data(), outputs * inputs, values.data());
@@ -41,6 +46,23 @@ struct TestMatrix {
   int64_t panels = 0;
   PackedMatrix packed;
 };
+
+// The identity matrix as F32 or Q8_0.
+std::vector<std::byte> identity_blocks(DType type, int64_t n) {
+  std::vector<std::byte> bytes(static_cast<size_t>(n * row_bytes(type, n)));
+  for (int64_t i = 0; i < n; ++i) {
+    std::byte* row = bytes.data() + i * row_bytes(type, n);
+    const float one = 1;
+    if (type == DType::kF32) {
+      std::memcpy(row + 4 * i, &one, 4);
+    } else {
+      const uint16_t scale = float_to_half(one);
+      std::memcpy(row + i / 32 * 34, &scale, 2);
+      row[i / 32 * 34 + 2 + i % 32] = std::byte{1};
+    }
+  }
+  return bytes;
+}
 
 // Packs the rows and multiplies; the result is [rows, outputs].
 std::vector<float> multiply(const KernelTable& table, const TestMatrix& matrix,
@@ -253,6 +275,59 @@ TEST_P(MatmulTest, RowsThatAreZeroOrNotFinite) {
   }
 }
 
+// What a RowSource stands for, in doubles.
+std::vector<float> apply(const RowSource& source, int64_t rows, int64_t inputs) {
+  std::vector<float> out;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* x = source.x + r * source.stride;
+    double squares = 0;
+    for (int64_t i = 0; i < inputs; ++i) squares += static_cast<double>(x[i]) * x[i];
+    for (int64_t i = 0; i < inputs; ++i) {
+      double value = x[i];
+      if (source.op == RowSource::Op::kRmsNorm) {
+        value =
+            x[i] / std::sqrt(squares / static_cast<double>(inputs) + source.eps) * source.weight[i];
+      } else if (source.op == RowSource::Op::kSwiGlu) {
+        value = x[i] / (1 + std::exp(-static_cast<double>(x[i]))) * x[inputs + i];
+      }
+      out.push_back(static_cast<float>(value));
+    }
+  }
+  return out;
+}
+
+class RowSourceTest
+    : public ::testing::TestWithParam<std::tuple<std::string, DType, RowSource::Op>> {};
+
+// An identity matrix shows the packed activations themselves: exactly the values the operation
+// gives for F32 weights, up to half a step of their block for quantized ones.
+TEST_P(RowSourceTest, TheOperationIsAppliedBeforeTheProduct) {
+  const KernelTable& table = *find_kernels(std::get<0>(GetParam())).value();
+  const DType type = std::get<1>(GetParam());
+  for (const int64_t inputs : {32, 96, 1056, 45}) {
+    if (inputs % dtype_info(type).block_elems != 0) continue;
+    constexpr int64_t kRows = 7;
+    const std::vector<float> x = random_floats(kRows * (2 * inputs + 3), 20, 3);
+    const std::vector<float> weight = random_floats(inputs, 21);
+    const RowSource source = {.op = std::get<2>(GetParam()),
+                              .x = x.data(),
+                              .stride = 2 * inputs + 3,
+                              .weight = weight.data(),
+                              .eps = 1e-5F};
+    const TestMatrix matrix(table, identity_blocks(type, inputs), type, inputs, inputs);
+    const std::vector<float> out = multiply(table, matrix, source, kRows);
+    const std::vector<float> values = apply(source, kRows, inputs);
+    const bool quantizes = table.activation_format(type) == ActivationFormat::kQ8;
+    for (size_t i = 0; i < out.size(); ++i) {
+      float step = 0;
+      for (size_t j = i / 32 * 32; quantizes && j < i / 32 * 32 + 32; ++j)
+        step = std::max(step, std::fabs(values[j]) / 127);
+      ASSERT_NEAR(out[i], values[i], 0.5001 * step + 2e-6 * std::fabs(values[i]))
+          << inputs << " inputs, value " << i;
+    }
+  }
+}
+
 std::vector<std::string> table_names() {
   std::vector<std::string> names;
   for (const KernelTable* table : available_kernels()) names.emplace_back(table->name);
@@ -267,6 +342,20 @@ INSTANTIATE_TEST_SUITE_P(All, MatmulTest,
                            return std::get<0>(info.param) + "_" +
                                   std::string(dtype_info(type).name);
                          });
+
+std::string row_source_test_name(const ::testing::TestParamInfo<RowSourceTest::ParamType>& info) {
+  constexpr const char* kOps[] = {"Plain", "RmsNorm", "SwiGlu"};
+  const auto& [table, type, op] = info.param;
+  return table + "_" + std::string(dtype_info(type).name) + "_" + kOps[static_cast<size_t>(op)];
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RowSourceTest,
+                         ::testing::Combine(::testing::ValuesIn(table_names()),
+                                            ::testing::Values(DType::kF32, DType::kQ8_0),
+                                            ::testing::Values(RowSource::Op::kPlain,
+                                                              RowSource::Op::kRmsNorm,
+                                                              RowSource::Op::kSwiGlu)),
+                         row_source_test_name);
 
 }  // namespace
 }  // namespace weft

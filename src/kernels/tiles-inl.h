@@ -8,6 +8,8 @@
 #define WEFT_TILES_INL_H
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "kernels/weights-inl.h"
 
 #if WEFT_SIMD_TARGET
@@ -40,6 +42,9 @@ struct Q8Cursor {
   const std::byte* body = nullptr;
   const int32_t* starts = nullptr;  // of the kind that the weights' offset needs
   const float* sums = nullptr;
+  const std::byte* ahead =
+      nullptr;  // memory to prefetch while the kernel runs, so many bytes a block
+  int64_t ahead_step = 0;
 
   // For weights of that offset (0: the starts are not read) and so many groups in a block.
   Q8Cursor(const Q8Tile& tile, int64_t block, int offset, int groups)
@@ -72,6 +77,8 @@ HWY_INLINE void multiply_q8(Reader reader, int64_t supers, Q8Cursor at, float* H
   for (int64_t s = 0; s < supers; ++s) {
     reader.enter_super();
     for (int b = 0; b < Reader::kSuperBlocks; ++b) {
+      for (int64_t i = 0; i < at.ahead_step; i += 64) hwy::Prefetch(at.ahead + i);
+      at.ahead += at.ahead_step;
       const auto* codes = reinterpret_cast<const int8_t*>(at.body);
       const auto* scales = reinterpret_cast<const float*>(at.body + kRows * 32);
       unroll<kGroups>([&](auto g) WEFT_INLINE_LAMBDA {

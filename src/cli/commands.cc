@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 
 #include <cstdio>
+#include <exception>
 
 namespace weft {
 namespace {
@@ -26,8 +27,12 @@ int weft_main(std::vector<std::string> arguments) {
     fmt::print("{}", line.text);
     return kExitOk;
   }
-  const Result<int> result =
-      std::visit([](const auto& options) { return dispatch(options); }, *line.command);
+  Result<int> result = kExitFailure;
+  try {
+    result = std::visit([](const auto& options) { return dispatch(options); }, *line.command);
+  } catch (const std::exception& exception) {  // of a library: no memory, a closed output
+    return report(exception.what(), kExitFailure);
+  }
   if (!result.ok()) return report(result.error().message, exit_code(result.error().kind));
   if (std::fflush(stdout) != 0) return report("cannot write to standard output", kExitFailure);
   return *result;

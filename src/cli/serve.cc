@@ -64,6 +64,7 @@ void print_banner(const LoadedModel& model, const ServerOptions& options, uint16
 
 Result<int> serve_command(const ServeOptions& options) {
   WEFT_RETURN_IF_ERROR(init_log(options.log_level));
+  std::signal(SIGPIPE, SIG_IGN);  // a connection or a log that closes must not end the server
   ServerStopper stopper(
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.drain_seconds)));
   const SignalWatcher watcher({SIGINT, SIGTERM}, [&](int) { stopper.on_signal(); });

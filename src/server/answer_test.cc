@@ -10,8 +10,8 @@ namespace weft {
 namespace {
 
 // The answer to a completion whose output is `text`, token by token.
-struct Run {
-  Run(const std::string& members, const std::string& prompt = "\"a\"")
+struct OneAnswer {
+  OneAnswer(const std::string& members, const std::string& prompt = "\"a\"")
       : call(prepared(Endpoint::kCompletions, "{\"prompt\": " + prompt + ", " + members + "}")),
         answer(call, call.prompts.at(0), test_tokenizer()) {}
 
@@ -25,7 +25,7 @@ struct Run {
 };
 
 TEST(Answer, IsTheTextOfItsTokens) {
-  Run run(R"("max_tokens": 32)");
+  OneAnswer run(R"("max_tokens": 32)");
   run.tokens(ids_of("the License"));
   EXPECT_FALSE(run.answer.finished());
   run.end(FinishReason::kLength);
@@ -39,7 +39,7 @@ TEST(Answer, IsTheTextOfItsTokens) {
 }
 
 TEST(Answer, HoldsHalfACharacterBack) {
-  Run run(R"("max_tokens": 32)");
+  OneAnswer run(R"("max_tokens": 32)");
   const std::vector<TokenId> ids = ids_of("\xe2\x82\xac");
   ASSERT_EQ(ids.size(), 3U);
   run.tokens({ids[0], ids[1]});
@@ -55,7 +55,7 @@ TEST(Answer, EndsBeforeAStopStringAndCountsTheTokenThatCompletedIt) {
   const std::vector<TokenId> ids = ids_of("the License is");
   ASSERT_EQ(ids.size(), 3U);
   for (const bool include : {false, true}) {
-    Run run(
+    OneAnswer run(
         std::string(R"("max_tokens": 32, "stop": ["License"], "include_stop_str_in_output": )") +
         (include ? "true" : "false"));
     run.tokens(ids);
@@ -71,7 +71,7 @@ TEST(Answer, EndsBeforeAStopStringAndCountsTheTokenThatCompletedIt) {
 }
 
 TEST(Answer, FindsAStopStringAcrossTokensAndWithholdsItsBeginning) {
-  Run run(R"("max_tokens": 32, "stop": "e L")");
+  OneAnswer run(R"("max_tokens": 32, "stop": "e L")");
   run.tokens(ids_of("the"));
   EXPECT_EQ(run.answer.take().text, "th");
   run.tokens(ids_of(" License"));
@@ -81,14 +81,14 @@ TEST(Answer, FindsAStopStringAcrossTokensAndWithholdsItsBeginning) {
 }
 
 TEST(Answer, GivesWithheldTextAtTheEnd) {
-  Run run(R"("max_tokens": 32, "stop": "e L")");
+  OneAnswer run(R"("max_tokens": 32, "stop": "e L")");
   run.tokens(ids_of("the"));
   run.end(FinishReason::kLength);
   EXPECT_EQ(run.answer.take().text, "the");
 }
 
 TEST(Answer, StopStringsWaitForMinTokens) {
-  Run run(R"("max_tokens": 32, "min_tokens": 2, "stop": "the")");
+  OneAnswer run(R"("max_tokens": 32, "min_tokens": 2, "stop": "the")");
   run.tokens(ids_of("the"));
   EXPECT_FALSE(run.answer.finished());
   run.tokens(ids_of(" is"));
@@ -99,8 +99,8 @@ TEST(Answer, StopStringsWaitForMinTokens) {
 
 TEST(Answer, TheEndTokenIsReportedButNotShown) {
   for (const bool shown : {false, true}) {
-    Run run(std::string(R"("max_tokens": 32, "logprobs": 0, "stop_token_ids": [5])") +
-            (shown ? R"(, "include_stop_str_in_output": true)" : ""));
+    OneAnswer run(std::string(R"("max_tokens": 32, "logprobs": 0, "stop_token_ids": [5])") +
+                  (shown ? R"(, "include_stop_str_in_output": true)" : ""));
     run.tokens({ids_of("the")[0], 5});  // 5: #
     run.end(FinishReason::kStop);
     const AnswerPart part = run.answer.take();
@@ -112,31 +112,31 @@ TEST(Answer, TheEndTokenIsReportedButNotShown) {
 }
 
 TEST(Answer, SpecialTokensAreHiddenUnlessAskedFor) {
-  Run hidden(R"("max_tokens": 32, "ignore_eos": true)");
+  OneAnswer hidden(R"("max_tokens": 32, "ignore_eos": true)");
   hidden.tokens({5, 2, 6});
   hidden.end(FinishReason::kLength);
   EXPECT_EQ(hidden.answer.take().text, "#$");
-  Run shown(R"("max_tokens": 32, "ignore_eos": true, "skip_special_tokens": false)");
+  OneAnswer shown(R"("max_tokens": 32, "ignore_eos": true, "skip_special_tokens": false)");
   shown.tokens({5, 2, 6});
   shown.end(FinishReason::kLength);
   EXPECT_EQ(shown.answer.take().text, "#<|im_end|>$");
 }
 
 TEST(Answer, EchoComesFirst) {
-  Run run(R"("max_tokens": 32, "echo": true)", "\"Hi \\u20ac\"");
+  OneAnswer run(R"("max_tokens": 32, "echo": true)", "\"Hi \\u20ac\"");
   run.tokens(ids_of(" the"));
   run.end(FinishReason::kLength);
   EXPECT_EQ(run.answer.take().text, "Hi \xe2\x82\xac the");
 }
 
 TEST(Answer, EchoOfTokensIsTheirText) {
-  Run run(R"("max_tokens": 32, "echo": true)", "[5, 1, 6]");
+  OneAnswer run(R"("max_tokens": 32, "echo": true)", "[5, 1, 6]");
   run.end(FinishReason::kLength);
   EXPECT_EQ(run.answer.take().text, "#$");  // special tokens are hidden here too
 }
 
 TEST(Answer, OffsetsCountTheCodePointsBefore) {
-  Run run(R"("max_tokens": 32, "echo": true, "logprobs": 1)", "\"\\u20acthe\"");
+  OneAnswer run(R"("max_tokens": 32, "echo": true, "logprobs": 1)", "\"\\u20acthe\"");
   const std::vector<TokenId>& prompt = run.call.prompts[0].ids;
   ASSERT_EQ(prompt.size(), 4U);  // three bytes, "the"
   for (size_t i = 1; i < prompt.size(); ++i) {

@@ -20,8 +20,9 @@ Json chat_token(TokenId token, float logprob, const Tokenizer& tokenizer) {
   Json out;
   out["token"] = repair_utf8(bytes);
   out["logprob"] = finite(logprob);
-  Json& list = out["bytes"] = Json::array();
+  Json list = Json::array();
   for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
+  out["bytes"] = std::move(list);
   return out;
 }
 
@@ -41,8 +42,9 @@ Json chat_logprobs(std::span<const TokenInfo> tokens, const Tokenizer& tokenizer
   Json content = Json::array();
   for (const TokenInfo& info : tokens) {
     Json entry = chat_token(info.token, info.logprob.value_or(0), tokenizer);
-    Json& top = entry["top_logprobs"] = Json::array();
+    Json top = Json::array();
     for (const TokenLogprob& t : info.top) top.push_back(chat_token(t.token, t.logprob, tokenizer));
+    entry["top_logprobs"] = std::move(top);
     content.push_back(std::move(entry));
   }
   Json out;
@@ -52,11 +54,10 @@ Json chat_logprobs(std::span<const TokenInfo> tokens, const Tokenizer& tokenizer
 }
 
 Json completion_logprobs(std::span<const TokenInfo> tokens, const Tokenizer& tokenizer) {
-  Json out;
-  Json& offsets = out["text_offset"] = Json::array();
-  Json& logprobs = out["token_logprobs"] = Json::array();
-  Json& texts = out["tokens"] = Json::array();
-  Json& tops = out["top_logprobs"] = Json::array();
+  Json offsets = Json::array();
+  Json logprobs = Json::array();
+  Json texts = Json::array();
+  Json tops = Json::array();
   for (const TokenInfo& info : tokens) {
     std::string text = completion_token(info.token, tokenizer);
     offsets.push_back(info.text_offset);
@@ -72,6 +73,11 @@ Json completion_logprobs(std::span<const TokenInfo> tokens, const Tokenizer& tok
     }
     texts.push_back(std::move(text));
   }
+  Json out;
+  out["text_offset"] = std::move(offsets);
+  out["token_logprobs"] = std::move(logprobs);
+  out["tokens"] = std::move(texts);
+  out["top_logprobs"] = std::move(tops);
   return out;
 }
 

@@ -90,9 +90,10 @@ Json ResponseWriter::choice(int answer, const AnswerPart& part, bool whole) cons
 
 std::string ResponseWriter::whole(std::span<const AnswerPart> parts, int output_tokens) const {
   Json out = head_of(identity_, call_.call.endpoint, false);
-  Json& choices = out["choices"] = Json::array();
+  Json choices = Json::array();
   for (size_t i = 0; i < parts.size(); ++i)
     choices.push_back(choice(static_cast<int>(i), parts[i], true));
+  out["choices"] = std::move(choices);
   out["usage"] = usage(output_tokens);
   if (call_.call.return_token_ids && call_.call.endpoint == Endpoint::kChat) {
     out["prompt_token_ids"] = call_.prompts.front().ids;

@@ -22,7 +22,7 @@ AnswerPart part_of(std::string text, std::vector<TokenId> tokens,
   return part;
 }
 
-// The data of each event; every one ends in an empty line.
+// The data of each event in turn; every one ends in an empty line.
 std::vector<std::string> data_of(std::string_view events) {
   std::vector<std::string> out;
   while (!events.empty()) {
@@ -96,8 +96,9 @@ TEST(ResponseWriter, StreamsUsageLastAndNullBefore) {
   const PreparedCall call =
       chat_call(R"(, "stream": true, "stream_options": {"include_usage": true})");
   ResponseWriter writer(call, test_tokenizer(), kIdentity);
-  const std::vector<std::string> data = data_of(
-      writer.events(0, part_of("Hi", {8}, FinishReason::kLength), 1) + writer.last_events(1));
+  std::string events = writer.events(0, part_of("Hi", {8}, FinishReason::kLength), 1);
+  events += writer.last_events(1);
+  const std::vector<std::string> data = data_of(events);
   ASSERT_EQ(data.size(), 4U);
   EXPECT_TRUE(Json::parse(data[0]).at("usage").is_null());
   EXPECT_TRUE(Json::parse(data[1]).at("usage").is_null());
@@ -119,8 +120,9 @@ TEST(ResponseWriter, StreamsContinuousUsage) {
 TEST(ResponseWriter, StreamsTokenIds) {
   const PreparedCall chat = chat_call(R"(, "stream": true, "return_token_ids": true, "n": 2)");
   ResponseWriter writer(chat, test_tokenizer(), kIdentity);
-  std::vector<std::string> data = data_of(writer.events(1, part_of("", {8}, {}), 1) +
-                                          writer.events(0, part_of("x", {9}, {}), 2));
+  std::string events = writer.events(1, part_of("", {8}, {}), 1);
+  events += writer.events(0, part_of("x", {9}, {}), 2);
+  std::vector<std::string> data = data_of(events);
   ASSERT_EQ(data.size(), 4U);
   EXPECT_EQ(Json::parse(data[0])["prompt_token_ids"], Json::array({5}));
   EXPECT_EQ(Json::parse(data[1])["choices"][0]["token_ids"], Json::array({8}));
@@ -129,8 +131,9 @@ TEST(ResponseWriter, StreamsTokenIds) {
   const PreparedCall completion = prepared(
       Endpoint::kCompletions, R"({"prompt": [5, 6], "stream": true, "return_token_ids": true})");
   ResponseWriter second(completion, test_tokenizer(), kIdentity);
-  data = data_of(second.events(0, part_of("x", {8}, {}), 1) +
-                 second.events(0, part_of("y", {9}, {}), 2));
+  events = second.events(0, part_of("x", {8}, {}), 1);
+  events += second.events(0, part_of("y", {9}, {}), 2);
+  data = data_of(events);
   ASSERT_EQ(data.size(), 2U);
   EXPECT_EQ(Json::parse(data[0])["choices"][0]["prompt_token_ids"], Json::array({5, 6}));
   EXPECT_FALSE(Json::parse(data[1])["choices"][0].contains("prompt_token_ids"));

@@ -45,7 +45,8 @@ class Reference {
     const double max = *std::max_element(x_.begin(), x_.end());
     std::vector<size_t> order(x_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return x_[a] > x_[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return x_[a] != x_[b] ? x_[a] > x_[b] : a < b; });
     std::vector<double> p(x_.size(), 0.0);
     size_t kept = params_.temperature == 0 ? 1 : order.size();
     if (params_.temperature == 0) {
@@ -253,8 +254,9 @@ TEST_P(SamplerTest, LogprobsAreOfTheModelsOwnDistribution) {
   for (const float x : logits) sum += std::exp(double{x});
   std::vector<TokenId> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](TokenId a, TokenId b) { return logits[a] > logits[b]; });
+  std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  });
 
   SamplingParams params = greedy();
   params.logit_bias = {{order[30], 100.0F}};

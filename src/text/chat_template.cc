@@ -63,11 +63,9 @@ Result<std::string> ChatTemplate::render(std::string_view messages_json, bool ad
                                    .eos_token = native::slice(state_->eos_token),
                                    .add_generation_prompt = add_generation_prompt};
   weft_string out = {};
-  const Status status = native::take(weft_template_render(state_->compiled.get(), &input, &out),
-                                     ErrorKind::kInvalidArgument);
-  const native::String text(out);
-  WEFT_RETURN_IF_ERROR(status);
-  return text.copy();
+  WEFT_RETURN_IF_ERROR(native::take(weft_template_render(state_->compiled.get(), &input, &out),
+                                    ErrorKind::kInvalidArgument));
+  return native::String(out).copy();
 }
 
 }  // namespace weft

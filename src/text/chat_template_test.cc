@@ -128,6 +128,7 @@ TEST(ChatTemplate, FromMetadata) {
 TEST(ChatTemplate, ManyThreadsRenderOneTemplate) {
   const ChatTemplate compiled = compile("{% for m in messages %}{{ m.content }}{% endfor %}");
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&compiled, i] {
       const std::string content = fmt::format("thread {}", i);

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "checkpoint/printable.h"
+
 #include "text/tokenizer_state.h"
 
 namespace weft {
@@ -43,8 +45,8 @@ Result<PreTokenizer> find_pre_tokenizer(const Metadata& metadata) {
     if (known.name == *name) return known;
   }
   return Error{ErrorKind::kUnsupported,
-               fmt::format("pre-tokenizer {:?} (tokenizer.ggml.pre) is not supported; {}", *name,
-                           kSupported)};
+               fmt::format("pre-tokenizer \"{}\" (tokenizer.ggml.pre) is not supported; {}",
+                           printable(*name), kSupported)};
 }
 
 Result<std::vector<TokenKind>> read_kinds(const Metadata& metadata, size_t count) {
@@ -94,8 +96,8 @@ Result<std::optional<TokenId>> read_id(const Metadata& metadata, const Vocabular
 Result<TokenId> merge_id(const Vocabulary& vocabulary, std::string_view text, size_t merge) {
   const std::optional<TokenId> id = vocabulary.find(text);
   if (!id || vocabulary.kind(*id) == TokenKind::kControl) {
-    return corrupt(fmt::format("tokenizer.ggml.merges: entry {} needs {:?}, which is {}", merge,
-                               text, id ? "a control token" : "not in the vocabulary"));
+    return corrupt(fmt::format("tokenizer.ggml.merges: entry {} needs \"{}\", which is {}", merge,
+                               printable(text), id ? "a control token" : "not in the vocabulary"));
   }
   return *id;
 }
@@ -112,7 +114,8 @@ Result<std::vector<int32_t>> read_merges(const Metadata& metadata, const Vocabul
     const std::string_view merge = (*merges)[i];
     const size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos || space + 1 == merge.size()) {
-      return corrupt(fmt::format("{}: entry {} is {:?}, not two tokens", kKey, i, merge));
+      return corrupt(
+          fmt::format("{}: entry {} is \"{}\", not two tokens", kKey, i, printable(merge)));
     }
     const std::string_view left = merge.substr(0, space);
     const std::string_view right = merge.substr(space + 1);
@@ -224,7 +227,7 @@ Result<Tokenizer> Tokenizer::from_metadata(const Metadata& metadata) {
   } else {
     return Error{
         ErrorKind::kUnsupported,
-        fmt::format("tokenizer model {:?} (tokenizer.ggml.model) is not supported; gpt2 and "
+        fmt::format("tokenizer model \"{}\" (tokenizer.ggml.model) is not supported; gpt2 and "
                     "llama are",
                     *model)};
   }

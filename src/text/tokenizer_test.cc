@@ -31,7 +31,7 @@ void expect_round_trips(const Tokenizer& tokenizer) {
   const auto is_known = [&](char c) { return known[static_cast<unsigned char>(c)]; };
   std::mt19937 random(20);
   int tried = 0;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 600; ++i) {
     const std::string text = random_text(random, i % 40);
     if (!std::ranges::all_of(text, is_known)) continue;
     ++tried;
@@ -40,7 +40,7 @@ void expect_round_trips(const Tokenizer& tokenizer) {
       ASSERT_EQ(tokenizer.decode(ids, false), text) << testing::PrintToString(ids);
     }
   }
-  EXPECT_GT(tried, 200);
+  EXPECT_GT(tried, 100);
 }
 
 TEST(Tokenizer, IdsOfSmolLm2EqualTheReference) {
@@ -89,7 +89,7 @@ TEST(Tokenizer, TokenizerJsonAndGgufAgree) {
       ASSERT_EQ(json.is_special(id), gguf.is_special(id));
     }
     std::mt19937 random(3);
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 150; ++i) {
       const std::string text = random_text(random, i % 50);
       for (const SpecialTokens special : {SpecialTokens::kAsText, SpecialTokens::kParse}) {
         ASSERT_EQ(encode(json, text, special), encode(gguf, text, special)) << text;
@@ -102,10 +102,10 @@ TEST(Tokenizer, TokenizerJsonAndGgufAgree) {
 
 // The published pre-tokenizers, look-ahead and all, run by the crate of their makers.
 nlohmann::json published_pre_tokenizer(std::string_view name) {
-  const nlohmann::json byte_level = {{"type", "ByteLevel"},
-                                     {"add_prefix_space", false},
-                                     {"trim_offsets", true},
-                                     {"use_regex", name == "gpt-2" || name == "smollm"}};
+  nlohmann::json byte_level = {{"type", "ByteLevel"},
+                               {"add_prefix_space", false},
+                               {"trim_offsets", true},
+                               {"use_regex", name == "gpt-2" || name == "smollm"}};
   if (name == "gpt-2") return byte_level;
   nlohmann::json first = {{"type", "Digits"}, {"individual_digits", true}};
   if (name != "smollm") {
@@ -130,7 +130,7 @@ TEST(Tokenizer, PreTokenizersCutAsThePublishedPatterns) {
     const Tokenizer published = from_json(json.dump());
     const Tokenizer ours = make(with(metadata, "tokenizer.ggml.pre", std::string(name)));
     std::mt19937 random(11);
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 1000; ++i) {
       const std::string text = random_text(random, i % 50);
       ASSERT_EQ(encode(ours, text), encode(published, text)) << text;
     }
@@ -237,6 +237,7 @@ TEST(Tokenizer, ManyThreads) {
   const Tokenizer tokenizer = smollm2();
   const nlohmann::json reference = read_json(kData + "/smollm2.json");
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (const auto& row : reference["tokenize"]) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 
+#include "checkpoint/printable.h"
+
 namespace weft {
 namespace {
 
@@ -93,16 +95,16 @@ Result<Vocabulary> Vocabulary::create(std::vector<std::string> texts, std::vecto
     const TokenKind kind = vocabulary.kinds_[id];
     std::optional<std::string> bytes = bytes_of(text, kind, spelling);
     if (!bytes) {
-      return Error{
-          ErrorKind::kCorrupt,
-          fmt::format("{}: byte token {} is {:?}, not of the form <0x0A>", source, id, text)};
+      return Error{ErrorKind::kCorrupt,
+                   fmt::format("{}: byte token {} is \"{}\", not of the form <0x0A>", source, id,
+                               printable(text))};
     }
     vocabulary.bytes_.push_back(std::move(*bytes));
     if (text.empty() && kind == TokenKind::kUnused) continue;
     const auto [first, added] = vocabulary.ids_.emplace(text, id);
     if (!added) {
-      return Error{ErrorKind::kCorrupt, fmt::format("{}: entries {} and {} are both {:?}", source,
-                                                    first->second, id, text)};
+      return Error{ErrorKind::kCorrupt, fmt::format("{}: entries {} and {} are both \"{}\"", source,
+                                                    first->second, id, printable(text))};
     }
   }
   return vocabulary;

@@ -145,29 +145,29 @@ def test_greedy_by_other_means(client):
     assert complete(client, "the License", **hot).choices[0].text != greedy
 
 
-def test_repetition_penalty_changes_the_choice(client):
-    ids = complete(client, [77, 77, 77], EXACT, logit_bias={"77": 6}, **GREEDY).choices[0].token_ids
-    assert ids[0] == 77
-    penalized = complete(
-        client, [77, 77, 77], {**EXACT, "repetition_penalty": 10}, logit_bias={"77": 6}, **GREEDY
-    ).choices[0].token_ids
-    assert penalized != ids
+def test_repetition_penalty_holds_for_prompt_and_output(client):
+    def ids(**penalty):
+        return complete(client, "the License", {**EXACT, **penalty}, model="tiny", temperature=0, max_tokens=64).choices[0]
+
+    plain, penalized = ids(), ids(repetition_penalty=10)
+    assert len(set(penalized.token_ids)) > len(set(plain.token_ids))
+    assert not set(penalized.token_ids[:8]) & set(penalized.prompt_token_ids)
 
 
-def test_end_tokens(client):
-    whole = complete(client, "the License", EXACT, **GREEDY)
+def test_end_tokens(client, expected):
+    whole = complete(client, expected["prompt"], EXACT, **GREEDY)
     ids = whole.choices[0].token_ids
-    stop = ids[2]
-    place = ids.index(stop)
-    answer = complete(client, "the License", {**EXACT, "stop_token_ids": [stop]}, **GREEDY)
+    stop, place = ids[2], 2
+    assert stop not in ids[:place]
+    answer = complete(client, expected["prompt"], {**EXACT, "stop_token_ids": [stop]}, **GREEDY)
     assert answer.choices[0].finish_reason == "stop"
     assert answer.choices[0].token_ids == ids[: place + 1]
     assert whole.choices[0].text.startswith(answer.choices[0].text)
     shown = complete(
-        client, "the License", {**EXACT, "stop_token_ids": [stop], "include_stop_str_in_output": True}, **GREEDY
+        client, expected["prompt"], {**EXACT, "stop_token_ids": [stop], "include_stop_str_in_output": True}, **GREEDY
     )
     assert len(shown.choices[0].text) > len(answer.choices[0].text)
-    later = complete(client, "the License", {**EXACT, "stop_token_ids": [stop], "min_tokens": place + 2}, **GREEDY)
+    later = complete(client, expected["prompt"], {**EXACT, "stop_token_ids": [stop], "min_tokens": place + 2}, **GREEDY)
     assert stop not in later.choices[0].token_ids[: place + 2]
     assert later.usage.completion_tokens > place + 1
 

@@ -83,7 +83,7 @@ class WeftServer:
         raise RuntimeError(f"weft serve did not listen within {START_SECONDS} s: {self.logged()}")
 
 
-def wait_until(condition, what, seconds=60):
+def wait_until(condition, what, seconds=120):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"

@@ -15,7 +15,6 @@
 namespace weft {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr ExecutorLimits kRoomy{
@@ -332,6 +331,7 @@ TEST(EngineCore, PreemptionChangesNoEvent) {
   }
   Bench bench(limits, 16);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
+  sinks.reserve(requests.size());
   for (const Request& request : requests) sinks.push_back(bench.add(request));
   bench.run();
   EXPECT_GT(bench.metrics.counter("num_preemptions_total", "").Value(), 0);

@@ -69,13 +69,16 @@ TEST(Engine, ServesOneRequest) {
 TEST(Engine, ManyThreadsSubmitAndCancel) {
   constexpr int kThreads = 6;
   constexpr int kRequests = 20;
+  const auto seed_of = [](int t, int i) {
+    return uint64_t{1000} * static_cast<uint64_t>(t) + static_cast<uint64_t>(i);
+  };
   std::vector<std::vector<std::vector<TokenId>>> expected(kThreads);
   {
     Host host;
     host.start();
     for (int t = 0; t < kThreads; ++t) {
       for (int i = 0; i < kRequests; ++i) {
-        const auto seed = static_cast<uint64_t>(t * kRequests + i);
+        const auto seed = seed_of(t, i);
         expected[t].push_back(host.tokens_of(make_request(1 + i * 9, 10 + i, seed)));
       }
     }
@@ -92,12 +95,13 @@ TEST(Engine, ManyThreadsSubmitAndCancel) {
     }
   });
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::vector<std::shared_ptr<RecordingSink>> sinks;
       std::vector<RequestId> ids;
       for (int i = 0; i < kRequests; ++i) {
-        const auto seed = static_cast<uint64_t>(t * kRequests + i);
+        const auto seed = seed_of(t, i);
         sinks.push_back(std::make_shared<RecordingSink>());
         const auto id = host.engine->submit(make_request(1 + i * 9, 10 + i, seed), sinks.back());
         ASSERT_TRUE(id.ok());

@@ -62,6 +62,7 @@ class RecordingSink : public EventSink {
   std::vector<TokenId> tokens() const EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     std::vector<TokenId> ids;
+    ids.reserve(tokens_.size());
     for (const EngineEvent& event : tokens_) ids.push_back(event.token);
     return ids;
   }

@@ -30,7 +30,7 @@ SequenceState Sequence::state() const {
 
 void Sequence::admit(BlockPool& blocks, SlotPool& slots) {
   WEFT_CHECK(stage_ == Stage::kQueued, "request {} is admitted twice", id_);
-  tokens_.reserve(static_cast<size_t>(prompt_tokens_ + max_outputs_));
+  tokens_.reserve(static_cast<size_t>(prompt_tokens_) + static_cast<size_t>(max_outputs_));
   blocks_.emplace(blocks);
   grow_to(length());
   SlotInit init{.sampling = request_.sampling,

@@ -70,6 +70,7 @@ TEST(MetricsRegistry, EscapesTheModelName) {
 TEST(MetricsRegistry, ThreadsMayRegisterCountAndExpose) {
   MetricsRegistry registry("weft:", "m");
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {

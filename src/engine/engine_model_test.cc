@@ -1,0 +1,175 @@
+// The engine on the CPU executor with a model whose greedy text an independent implementation
+// computed.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "device/cpu/cpu_executor.h"
+#include "engine/engine.h"
+#include "engine/recording_sink_test.h"
+#include "kernels/kernel_table.h"
+#include "model/model.h"
+
+namespace weft {
+namespace {
+
+// The prompt of tests/data/tiny/qwen3/expected.json and its greedy tokens.
+const std::vector<TokenId> kPrompt{
+    28,  201, 10,  19,  11,  374, 461, 86,  485, 372, 269, 407, 453, 14,  326, 384,
+    20,  11,  280, 433, 297, 336, 339, 201, 73,  454, 285, 297, 318, 71,  73,  292,
+    446, 483, 284, 357, 14,  492, 452, 71,  326, 17,  263, 448, 91,  344, 307, 223,
+    427, 263, 269, 308, 71,  313, 78,  507, 261, 85,  9,   326, 260, 87,  312, 263,
+    85,  9,   319, 86,  363, 278, 14,  269, 370, 50,  46,  267, 439, 300, 320, 389,
+    82,  78,  497, 85,  201, 312, 270, 262, 261, 71,  341, 305, 81,  275, 300, 84};
+const std::vector<TokenId> kGreedy{424, 188, 196, 460, 497, 301, 340, 497, 301, 38,  349, 73,
+                                   196, 353, 151, 460, 133, 334, 366, 509, 452, 476, 54,  51,
+                                   73,  196, 353, 151, 460, 405, 23,  193, 497, 497, 497, 36,
+                                   476, 215, 117, 313, 327, 270, 327, 421, 117, 312, 271, 366};
+
+struct HostOptions {
+  KvType kv_type = KvType::kF32;
+  int threads = 1;
+  int chunk_rows = 256;
+  int blocks = 32;
+  int slots = 8;
+};
+
+// A device with the model, and an engine on it.
+class Host {
+ public:
+  explicit Host(const HostOptions& options)
+      : checkpoint_(
+            *Checkpoint::open(std::filesystem::path(WEFT_TEST_DATA) / "tiny/qwen3/f32.gguf")),
+        model_(*build_model(checkpoint_)) {
+    CpuOptions cpu;
+    cpu.kernels = *find_kernels("auto");
+    cpu.threads = options.threads;
+    cpu.kv_type = options.kv_type;
+    cpu.limits = {.slots = options.slots,
+                  .passes = 2,
+                  .rows = options.chunk_rows + options.slots,
+                  .output_rows = options.slots,
+                  .context = 256,
+                  .blocks = options.blocks};
+    executor_ = std::move(*make_cpu_executor(model_, checkpoint_, cpu));
+    engine_ = std::make_unique<Engine>(*executor_, metrics_, clock_,
+                                       EngineOptions{.chunk_rows = options.chunk_rows});
+  }
+
+  std::shared_ptr<RecordingSink> submit(const Request& request) {
+    auto sink = std::make_shared<RecordingSink>();
+    const auto id = engine_->submit(request, sink);
+    EXPECT_TRUE(id.ok()) << id.error().message;
+    return sink;
+  }
+  double preemptions() { return metrics_.counter("num_preemptions_total", "").Value(); }
+  const Model& model() const { return model_; }
+
+ private:
+  Checkpoint checkpoint_;
+  Model model_;
+  std::unique_ptr<Executor> executor_;
+  MetricsRegistry metrics_{"weft:", "tiny"};
+  SteadyClock clock_;
+  std::unique_ptr<Engine> engine_;
+};
+
+Request greedy_request() {
+  Request request;
+  request.prompt = kPrompt;
+  request.max_tokens = static_cast<int>(kGreedy.size());
+  request.sampling.temperature = 0;
+  request.sampling.top_logprobs = 5;
+  request.prompt_logprobs = 2;
+  return request;
+}
+
+// Eight requests of different lengths and sampling; the first is the greedy one.
+std::vector<Request> eight_requests() {
+  std::vector<Request> requests{greedy_request()};
+  std::mt19937 random(5);
+  for (int i = 1; i < 8; ++i) {
+    Request request;
+    // Two blocks each before they end, so that a small pool runs out.
+    const int length = i == 7 ? 1 : 40 + 3 * i;
+    for (int t = 0; t < length; ++t) {
+      request.prompt.push_back(kPrompt[random() % kPrompt.size()]);
+    }
+    request.max_tokens = 36;
+    request.seed = random();
+    request.choice = static_cast<uint32_t>(i % 3);
+    request.sampling.temperature = i % 2 == 0 ? 0.0F : 0.9F;
+    request.sampling.top_p = 0.95F;
+    request.sampling.repetition_penalty = i % 3 == 0 ? 1.2F : 1.0F;
+    request.sampling.frequency_penalty = i % 3 == 1 ? 0.5F : 0.0F;
+    request.sampling.top_logprobs = 3;
+    request.prompt_logprobs = i % 4 == 0 ? 1 : -1;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+// Each alone, one after the other.
+std::vector<std::shared_ptr<RecordingSink>> play_alone(const std::vector<Request>& requests,
+                                                       KvType kv_type) {
+  Host host({.kv_type = kv_type});
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (const Request& request : requests) {
+    sinks.push_back(host.submit(request));
+    sinks.back()->wait_finished();
+  }
+  return sinks;
+}
+
+class EngineOnTheCpu : public testing::TestWithParam<KvType> {};
+INSTANTIATE_TEST_SUITE_P(KvTypes, EngineOnTheCpu,
+                         testing::Values(KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8_0));
+
+TEST(EngineOnACpu, GreedyTextIsTheReferences) {
+  Host host({});
+  auto sink = host.submit(greedy_request());
+  sink->wait_finished();
+  EXPECT_EQ(sink->tokens(), kGreedy);
+  ASSERT_EQ(sink->prompt().size(), kPrompt.size() - 1);
+  for (const EngineEvent& event : sink->events()) {
+    ASSERT_EQ(event.top.size(), 5U);
+    EXPECT_EQ(event.top[0].token, event.token);
+    EXPECT_EQ(event.top[0].logprob, event.logprob);
+  }
+}
+
+// Bitwise: every token, logprob and alternative.
+TEST_P(EngineOnTheCpu, AloneOrAmongSevenOthersIsTheSame) {
+  const auto requests = eight_requests();
+  const auto alone = play_alone(requests, GetParam());
+  const std::vector<HostOptions> hosts = {
+      {.kv_type = GetParam(), .threads = 2},
+      {.kv_type = GetParam(), .chunk_rows = 7},
+      {.kv_type = GetParam(), .chunk_rows = 64, .slots = 3},
+      {.kv_type = GetParam(), .chunk_rows = 33, .blocks = 6},
+  };
+  for (const HostOptions& options : hosts) {
+    Host host(options);
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    for (const Request& request : requests) sinks.push_back(host.submit(request));
+    for (size_t i = 0; i < sinks.size(); ++i) {
+      sinks[i]->wait_finished();
+      EXPECT_TRUE(same_events(sinks[i]->events(), alone[i]->events()))
+          << "request " << i << ", chunks of " << options.chunk_rows;
+      EXPECT_TRUE(same_events(sinks[i]->prompt(), alone[i]->prompt()))
+          << "request " << i << ", chunks of " << options.chunk_rows;
+      EXPECT_TRUE(same_event(sinks[i]->end(), alone[i]->end()));
+    }
+    if (options.blocks == 6) {
+      EXPECT_GT(host.preemptions(), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -96,6 +96,7 @@ Result<GenerationResult> Generator::generate(std::vector<TokenId> prompt,
   while (true) {
     auto [time, event] = sink->events.pop();
     if (event.kind == EngineEvent::Kind::kToken) {
+      if (matcher.stopped()) continue;  // sampled before the engine heard of the stop
       if (result.output_tokens++ == 0) first = time;
       result.decoding = time - first;
       emit(matcher.push(decoder.push(event.token)));
@@ -105,9 +106,8 @@ Result<GenerationResult> Generator::generate(std::vector<TokenId> prompt,
       if (event.reason == FinishReason::kError) return Error{ErrorKind::kIo, event.message};
       emit(matcher.push(decoder.finish()));
       emit(matcher.finish());
-      result.reason = event.reason;
+      result.reason = matcher.stopped() ? FinishReason::kStop : event.reason;
       result.prompt_tokens = event.prompt_tokens;
-      result.output_tokens = event.output_tokens;
       result.to_first_token = first - submitted;
       return result;
     }

@@ -207,7 +207,7 @@ TEST_P(SimdAttentionTest, IsNearRefForEveryHeadSize) {
 TEST_P(SimdAttentionTest, IsNearRefForEveryGroup) {
   for (const int group : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}) {
     expect_near_ref({.kv_heads = 2, .group = group, .head_dim = 32}, 70, 1);
-    expect_near_ref({.kv_heads = 2, .group = group, .head_dim = 32}, 500, 20);
+    expect_near_ref({.kv_heads = 1, .group = group, .head_dim = 32}, 507, 10);
   }
 }
 
@@ -215,8 +215,9 @@ class AttentionTest : public ::testing::TestWithParam<Param> {};
 INSTANTIATE_TEST_SUITE_P(All, AttentionTest, ::testing::ValuesIn(params(true)), param_name);
 
 TEST_P(AttentionTest, ARowHasTheSameBitsInAnyTileAndAsSegments) {
-  for (const int group : {1, 3, 8}) {
-    const Shape shape = {.kv_heads = 1, .group = group, .head_dim = 48};
+  const bool scalar = GetParam().table->name == "ref";  // where the shape makes no difference
+  for (const int group : scalar ? std::vector{1} : std::vector{1, 3, 8}) {
+    const Shape shape = {.kv_heads = 1, .group = group, .head_dim = scalar ? 8 : 48};
     const Sequence sequence(shape, 600);
     Cache cache(*GetParam().table, GetParam().type, sequence);
     const int width = sequence.q_width();

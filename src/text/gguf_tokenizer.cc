@@ -229,7 +229,7 @@ Result<Tokenizer> Tokenizer::from_metadata(const Metadata& metadata) {
         ErrorKind::kUnsupported,
         fmt::format("tokenizer model \"{}\" (tokenizer.ggml.model) is not supported; gpt2 and "
                     "llama are",
-                    *model)};
+                    printable(*model))};
   }
 
   WEFT_ASSIGN(state->bos, read_id(metadata, state->vocabulary, "tokenizer.ggml.bos_token_id"));

@@ -28,14 +28,13 @@ constexpr int kQ8TileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 4
 constexpr int kF32TileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 6 : 12;
 // Up to so many rows the weights are taken apart in registers; more than that share an expanded
 // copy in L1.
-constexpr int kDirectRows = 4;
+constexpr int kDirectRows = HWY_TARGET == HWY_AVX3_DL ? 8 : 4;
+constexpr int kF32DirectRows = kF32TileRows;
 // Rows whose sums are open at once, and the bytes of activations they may take of the L2 cache.
 constexpr int kGroupRows = 120;
 constexpr int64_t kGroupBytes = 1 << 20;
 // Inputs expanded at a time: with the sums of a tile they stay in L1.
 constexpr int kChunkBlocks = 8;
-// How far ahead of a kernel that reads packed weights memory is fetched.
-constexpr int64_t kPrefetchBytes = 4096;
 constexpr int kChunkInputs = 128;  // of float weights
 
 // Vectors of outputs beside each other in a kernel of `rows` rows.
@@ -46,8 +45,8 @@ constexpr int vectors_of(int rows) {
 
 using Q8Kernel = void (*)(const std::byte* weights, int64_t supers, const Q8Cursor& at,
                           float* sums);
-using F32Kernel = void (*)(const std::byte* weights, int64_t inputs, const float* activations,
-                           float* sums);
+using F32Kernel = void (*)(const std::byte* weights, int64_t inputs, int64_t ahead,
+                           const float* activations, float* sums);
 
 template <class Reader, int kRows>
 void q8_kernel(const std::byte* weights, int64_t supers, const Q8Cursor& at, float* sums) {
@@ -57,9 +56,11 @@ void q8_kernel(const std::byte* weights, int64_t supers, const Q8Cursor& at, flo
 }
 
 template <class Reader, int kRows>
-void f32_kernel(const std::byte* weights, int64_t inputs, const float* activations, float* sums) {
+void f32_kernel(const std::byte* weights, int64_t inputs, int64_t ahead, const float* activations,
+                float* sums) {
   for (int first = 0; first < kPanelOutputs; first += Reader::kVectors * kLanes) {
-    multiply_f32<Reader, kRows>({weights, first}, inputs, activations, sums + first);
+    multiply_f32<Reader, kRows>({weights, first}, inputs, first == 0 ? ahead : 0, activations,
+                                sums + first);
   }
 }
 
@@ -80,7 +81,7 @@ struct QuantizedKernels {
   template <int kVectors>
   using Expanded = ExpandedReaderOf<kType, kVectors>;
   static constexpr auto kPacked =
-      q8_kernels<Packed>(std::make_integer_sequence<int, kDirectRows>());
+      q8_kernels<Packed>(std::make_integer_sequence<int, std::min(kDirectRows, kQ8TileRows)>());
   static constexpr auto kExpanded =
       q8_kernels<Expanded>(std::make_integer_sequence<int, kQ8TileRows>());
 };
@@ -159,13 +160,12 @@ void panel_q8(const std::byte* panel, int64_t blocks, const Tiling& tiling, cons
 template <template <int> class ReaderOf, bool kIsF32>
 void panel_f32(DType type, const std::byte* panel, int64_t inputs, const Tiling& tiling,
                const TileGroup& group, std::byte* activations, float* sums) {
-  constexpr int kPackedRows = kIsF32 ? kF32TileRows : kDirectRows;
   static constexpr auto kPacked =
-      f32_kernels<ReaderOf>(std::make_integer_sequence<int, kPackedRows>());
+      f32_kernels<ReaderOf>(std::make_integer_sequence<int, kF32TileRows>());
   static constexpr auto kExpanded =
       f32_kernels<F32Reader>(std::make_integer_sequence<int, kF32TileRows>());
   constexpr int kStep = ReaderOf<1>::kStep;
-  const bool expands = !kIsF32 && group.rows > kDirectRows;
+  const bool expands = !kIsF32 && group.rows > kF32DirectRows;
   const int64_t input_bytes = kPanelOutputs * dtype_info(type).block_bytes;
   HWY_ALIGN std::byte expanded[kChunkInputs * kPanelOutputs * sizeof(float)];
   for (int64_t i = 0; i < inputs; i += kChunkInputs) {
@@ -179,8 +179,9 @@ void panel_f32(DType type, const std::byte* panel, int64_t inputs, const Tiling&
       const TileRange range = tiling.tile(t);
       const float* rows = f32_tile(activations, range, inputs) + i * range.rows;
       float* tile_sums = sums + (range.row_begin - group.row_begin) * kPanelOutputs;
+      const int64_t ahead = expands || t > group.begin ? 0 : kPrefetchBytes;
       const auto index = static_cast<size_t>(range.rows);
-      (expands ? kExpanded[index] : kPacked[index])(weights, count, rows, tile_sums);
+      (expands ? kExpanded[index] : kPacked[index])(weights, count, ahead, rows, tile_sums);
     }
   }
 }
@@ -250,7 +251,7 @@ void matmul(const PackedMatrix& matrix, const std::byte* activations, int64_t ro
   const Tiling tiling = tiling_of(format, rows);
   // Of the starts and sums that a Q8 row keeps for all types, one kind is read.
   const int64_t packed = packed_activation_bytes(format, 1, matrix.inputs);
-  const int64_t row_bytes = format == ActivationFormat::kQ8 ? packed * 3 / 5 : packed;
+  const int64_t row_bytes = format == ActivationFormat::kQ8 ? packed * 3 / 5 : packed / 2;
   HWY_ALIGN float sums[kGroupRows * kPanelOutputs];
   for (int64_t tile = 0; tile < tiling.count();) {
     const TileGroup group = group_from(tiling, tile, row_bytes);

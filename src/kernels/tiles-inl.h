@@ -8,8 +8,6 @@
 #define WEFT_TILES_INL_H
 #endif
 
-#include <hwy/cache_control.h>
-
 #include "kernels/weights-inl.h"
 
 #if WEFT_SIMD_TARGET
@@ -77,7 +75,8 @@ HWY_INLINE void multiply_q8(Reader reader, int64_t supers, Q8Cursor at, float* H
   for (int64_t s = 0; s < supers; ++s) {
     reader.enter_super();
     for (int b = 0; b < Reader::kSuperBlocks; ++b) {
-      for (int64_t i = 0; i < at.ahead_step; i += 64) hwy::Prefetch(at.ahead + i);
+      for (int64_t i = 0; i < at.ahead_step; i += 64)
+        __builtin_prefetch(at.ahead + i, 0, Reader::kLocality);
       at.ahead += at.ahead_step;
       const auto* codes = reinterpret_cast<const int8_t*>(at.body);
       const auto* scales = reinterpret_cast<const float*>(at.body + kRows * 32);
@@ -133,13 +132,14 @@ HWY_INLINE void multiply_q8(Reader reader, int64_t supers, Q8Cursor at, float* H
 // The same for float weights: activations [inputs][kRows]; `inputs` is a multiple of the reader's
 // step.
 template <class Reader, int kRows>
-HWY_INLINE void multiply_f32(Reader reader, int64_t inputs, const float* HWY_RESTRICT activations,
-                             float* HWY_RESTRICT sums) {
+HWY_INLINE void multiply_f32(Reader reader, int64_t inputs, int64_t ahead,
+                             const float* HWY_RESTRICT activations, float* HWY_RESTRICT sums) {
   constexpr int kVectors = Reader::kVectors;
   const F32Tag df;
   F32 kept[kRows][kVectors];
   load_sums<kRows, kVectors>(sums, kept);
   for (int64_t k = 0; k < inputs; k += Reader::kStep) {
+    reader.fetch(ahead);
     unroll<Reader::kStep>([&](auto step) WEFT_INLINE_LAMBDA {
       F32 w[kVectors];
       WEFT_UNROLL for (int v = 0; v < kVectors; ++v) w[v] = reader.template weights<step>(v);

@@ -21,7 +21,7 @@ namespace {
 
 template <int kShift>  // right, or left where negative; bits that cross a byte's border are for the
                        // caller to mask
-                       HWY_INLINE U8 shift_bytes(U8 v) {
+HWY_INLINE U8 shift_bytes(U8 v) {
   const auto wide = hn::BitCast(U16Tag(), v);
   if constexpr (kShift > 0) {
     return hn::BitCast(U8Tag(), hn::ShiftRight<kShift>(wide));
@@ -45,6 +45,9 @@ HWY_INLINE F32 widen_bytes(const std::byte* p) {
   return hn::ConvertTo(F32Tag(),
                        hn::PromoteTo(I32Tag(), hn::LoadU(d, reinterpret_cast<const T*>(p))));
 }
+
+// How far ahead of its use packed weights are fetched from memory.
+constexpr int64_t kPrefetchBytes = 16384;
 
 // What the kernels need to know of a quantized type.
 template <DType kType>
@@ -84,6 +87,7 @@ class PackedReader {
   static constexpr int kGroups = Type::kGroups;
   static constexpr bool kHasMinimum = Type::kHasMinimum;
   static constexpr int kSuperBlocks = kLayout.blocks;
+  static constexpr int kLocality = 2;  // of what is fetched ahead: a stream from memory goes to L2
 
   HWY_INLINE PackedReader(const std::byte* panel, int first) : super_(panel), first_(first) {}
 
@@ -188,6 +192,7 @@ class ExpandedReader {
   static constexpr int kGroups = kGroups_;
   static constexpr bool kHasMinimum = kHasMinimum_;
   static constexpr int kSuperBlocks = 1;
+  static constexpr int kLocality = 3;  // the next chunk goes to L1
   static constexpr int kCodeBytes = kBlockQuads * kQuadBytes;
   static constexpr int kScaleBytes = kGroups * kPanelOutputs * 4;
   static constexpr int kBlockBytes = kCodeBytes + (kHasMinimum ? 2 : 1) * kScaleBytes;
@@ -252,6 +257,10 @@ void expand(const std::byte* panel, int64_t supers, std::byte* out) {
   }
 }
 
+HWY_INLINE void fetch_lines(const std::byte* p, int bytes) {
+  for (int i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+}
+
 // Float panels: kStep inputs at a time, input `i` of the step, vector v.
 template <int kVectors_>
 struct F32Reader {
@@ -263,6 +272,7 @@ struct F32Reader {
   HWY_INLINE F32 weights(int v) const {
     return hn::Load(F32Tag(), reinterpret_cast<const float*>(at) + first + v * kLanes);
   }
+  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 4); }
   HWY_INLINE void next() { at += kPanelOutputs * 4; }
 };
 
@@ -276,6 +286,7 @@ struct F16Reader {
   HWY_INLINE F32 weights(int v) const {
     return widen_halves(at + 2 * (first + v * kLanes));
   }
+  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 2); }
   HWY_INLINE void next() { at += kPanelOutputs * 2; }
 };
 
@@ -291,6 +302,7 @@ struct BF16Reader {
     if constexpr (kInput == 0) return hn::BitCast(F32Tag(), hn::ShiftLeft<16>(both));
     return hn::BitCast(F32Tag(), hn::And(both, hn::Set(I32Tag(), -65536)));
   }
+  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 4); }
   HWY_INLINE void next() { at += kPanelOutputs * 4; }
 };
 
@@ -302,6 +314,7 @@ void expand_floats(const std::byte* panel, int64_t inputs, std::byte* out) {
     R reader{panel, first};
     auto* to = reinterpret_cast<float*>(out) + first;
     for (int64_t i = 0; i < inputs; i += R::kStep) {
+      if (first == 0) reader.fetch(kPrefetchBytes);
       unroll<R::kStep>([&](auto k) WEFT_INLINE_LAMBDA {
         hn::Store(reader.template weights<k>(0), F32Tag(), to);
         to += kPanelOutputs;

@@ -15,6 +15,7 @@
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
 #include "kernels/ref/dequantize.h"
+#include "kernels/ref/quant_blocks.h"
 #include "kernels/testing.h"
 
 namespace weft {
@@ -34,14 +35,33 @@ struct TestMatrix {
         values(static_cast<size_t>(outputs * inputs)),
         storage(table.packed_bytes(type, outputs, inputs)) {
     dequantize(type, bytes.data(), outputs * inputs, values.data());
+    magnitudes = values;
+    for (float& magnitude : magnitudes) magnitude = std::fabs(magnitude);
+    if (is_quantized(type) && quant_format(type).has_minimum) add_minimums(type);
     panels = (outputs + table.panel_outputs - 1) / table.panel_outputs;
     // In two parts, last first, as two threads would.
     table.pack(type, bytes.data(), outputs, inputs, panels / 2, panels, storage.data());
     table.pack(type, bytes.data(), outputs, inputs, 0, panels / 2, storage.data());
     packed = {type, outputs, inputs, storage.data()};
   }
+  void add_minimums(DType type) {
+    const DTypeInfo& info = dtype_info(type);
+    QuantBlock block;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t in_block = i % static_cast<size_t>(info.block_elems);
+      const size_t index = i / static_cast<size_t>(info.block_elems);
+      if (in_block == 0) {
+        split_block(type, bytes.data() + index * static_cast<size_t>(info.block_bytes), block);
+      }
+      const int group = static_cast<int>(in_block) / quant_format(type).group;
+      const float minimum = group_scale(type, block, group).minimum;
+      magnitudes[i] = std::fabs(values[i] - minimum) + std::fabs(minimum);
+    }
+  }
+
   std::vector<std::byte> bytes;
-  std::vector<float> values;  // [outputs, inputs]
+  std::vector<float> values;      // [outputs, inputs]
+  std::vector<float> magnitudes;  // of what a value is the sum of: |scale * level| + |minimum|
   AlignedBytes storage;
   int64_t panels = 0;
   PackedMatrix packed;
@@ -101,35 +121,32 @@ std::vector<float> through_q8(const std::vector<float>& x) {
   return out;
 }
 
-// What output o of a row must be, and how far floats may be from it: `exact` in doubles, and the
-// sum of the terms' magnitudes, to which every rounding error is proportional.
+// What an output must be, in doubles, and the sum of the magnitudes of all that is added up on the
+// way to it: to that every rounding error is proportional.
 struct Expected {
   double exact = 0;
   double magnitude = 0;
 };
 Expected expected(const TestMatrix& matrix, const float* x, int64_t output) {
   Expected result;
-  for (int64_t i = 0; i < matrix.packed.inputs; ++i) {
-    const double term =
-        static_cast<double>(matrix.values[static_cast<size_t>(output * matrix.packed.inputs + i)]) *
-        x[i];
-    result.exact += term;
-    result.magnitude += std::fabs(term);
+  const auto row = static_cast<size_t>(output * matrix.packed.inputs);
+  for (size_t i = 0; i < static_cast<size_t>(matrix.packed.inputs); ++i) {
+    result.exact += static_cast<double>(matrix.values[row + i]) * x[i];
+    result.magnitude += static_cast<double>(matrix.magnitudes[row + i]) * std::fabs(x[i]);
   }
   return result;
 }
 
 int64_t smallest_inputs(DType type) { return dtype_info(type).block_elems; }
 
-// Float sums of n terms are off by at most n units of rounding of the terms' magnitudes. Of the
-// quantized types each value scale * level + minimum is itself rounded twice, and magnitudes of the
-// two parts may cancel in it: 64 covers the largest ratio of parts to value that the random blocks
-// reach on average over a row.
+// Additions: one an input for float weights; for quantized ones one or two a group of 16 or 32, the
+// integers between being exact. Each rounds by half an epsilon at most. Beside them a product's
+// factors are rounded a few times.
 double rounding_bound(DType type, int64_t inputs, double magnitude) {
-  const double unit = std::numeric_limits<float>::epsilon() / 2;
-  return (static_cast<double>(inputs) + 8) * unit * magnitude *
-             (dtype_info(type).block_elems > 1 ? 64 : 1) +
-         1e-30;
+  const double additions = is_quantized(type)
+                               ? 2.0 * static_cast<double>(inputs) / quant_format(type).group
+                               : static_cast<double>(inputs);
+  return (additions + 6) * std::numeric_limits<float>::epsilon() / 2 * magnitude + 1e-37;
 }
 
 class MatmulTest : public ::testing::TestWithParam<std::tuple<std::string, int>> {
@@ -153,6 +170,32 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<std::string, int>>
     }
   }
 };
+
+// Against the float activations of `ref`: each may be off by half a step of its block.
+TEST_P(MatmulTest, IsWithinTheQuantizationBoundOfRef) {
+  constexpr int64_t kRows = 5;
+  constexpr int64_t kInputs = 512;
+  const KernelTable& ref = *find_kernels("ref").value();
+  const TestMatrix matrix(table(), type(), 40, kInputs, 18);
+  const TestMatrix ref_matrix(ref, type(), 40, kInputs, 18);
+  const std::vector<float> x = random_floats(kRows * kInputs, 19);
+  const std::vector<float> out = multiply(table(), matrix, x, kRows);
+  const std::vector<float> ref_out = multiply(ref, ref_matrix, x, kRows);
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t o = 0; o < 40; ++o) {
+      double bound = 1e-5;
+      for (int64_t i = 0; quantizes() && i < kInputs; ++i) {
+        float step = 0;
+        for (int64_t j = i / 32 * 32; j < i / 32 * 32 + 32; ++j) {
+          step = std::max(step, std::fabs(x[static_cast<size_t>(r * kInputs + j)]) / 127);
+        }
+        bound += 0.5 * step * std::fabs(matrix.values[static_cast<size_t>(o * kInputs + i)]);
+      }
+      const auto at = static_cast<size_t>(r * 40 + o);
+      ASSERT_NEAR(out[at], ref_out[at], bound) << "row " << r << ", output " << o;
+    }
+  }
+}
 
 TEST_P(MatmulTest, OutputsAroundPanelEdges) {
   for (int64_t outputs = 1; outputs <= 2 * table().panel_outputs + 1; ++outputs) {

@@ -37,14 +37,13 @@ constexpr int block_vectors(int rows) {
 
 // Rows of one block, at their places in the arrays of all rows.
 struct BlockRows {
-  const float* q;  // [rows, head_dim], scaled so that scores are exponents of 2
-  float* scores;   // [rows, kKeys]: scores, then what the keys weigh
-  float* max;      // [rows], running
-  float* sums;     // [rows, kLanes], running
-  float* acc;      // [rows, padded dims], running
-  float*
-      correction;   // [rows]: what the running sums are multiplied by before this tile's are added
-  const int* seen;  // [rows]: keys of the tile that the row sees, 1 ... kKeys, ascending
+  const float* q;     // [rows, head_dim], scaled so that scores are exponents of 2
+  float* scores;      // [rows, kKeys]: scores, then what the keys weigh
+  float* max;         // [rows], running
+  float* sums;        // [rows, kLanes], running
+  float* acc;         // [rows, padded dims], running
+  float* correction;  // [rows]: factors of the running sums before this tile is added
+  const int* seen;    // [rows]: keys of the tile that the row sees, 1 ... kKeys, ascending
 };
 
 // Scores of kVectors vectors of keys. keys: [head_dim, kKeys], from the first of these keys on; so
@@ -75,7 +74,8 @@ template <int kRows>
 HWY_NOINLINE void score_block(const float* keys, int head_dim, const BlockRows& rows) {
   constexpr int kVectors = std::min(block_vectors(kRows), kKeys / kLanes);
   const int end = rows.seen[kRows - 1];
-  for (int key = 0; key < end;) {
+  int key = 0;
+  while (key < end) {
     const int vectors = (end - key + kLanes - 1) / kLanes;
     const auto take = [&](auto constant) {
       make_scores<kRows, constant()>(keys + key, head_dim, rows.q, rows.scores + key);

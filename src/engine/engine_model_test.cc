@@ -156,6 +156,7 @@ TEST_P(EngineOnTheCpu, AloneOrAmongSevenOthersIsTheSame) {
   for (const HostOptions& options : hosts) {
     Host host(options);
     std::vector<std::shared_ptr<RecordingSink>> sinks;
+    sinks.reserve(requests.size());
     for (const Request& request : requests) sinks.push_back(host.submit(request));
     for (size_t i = 0; i < sinks.size(); ++i) {
       sinks[i]->wait_finished();

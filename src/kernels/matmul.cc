@@ -31,7 +31,7 @@ constexpr int kF32TileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 
 constexpr int kDirectRows = HWY_TARGET == HWY_AVX3_DL ? 8 : 4;
 constexpr int kF32DirectRows = kF32TileRows;
 // Rows whose sums are open at once, and the bytes of activations they may take of the L2 cache.
-constexpr int kGroupRows = 120;
+constexpr int kGroupRows = 72;
 constexpr int64_t kGroupBytes = 1 << 20;
 // Inputs expanded at a time: with the sums of a tile they stay in L1.
 constexpr int kChunkBlocks = 8;

@@ -18,7 +18,7 @@ namespace weft {
 
 struct QuantFormat {
   int code_bits = 0;  // 2 ... 6, 8
-  int group = 0;      // values that share a scale: 16 or 32
+  int group = 32;     // values that share a scale: 16 or 32
   int offset =
       0;  // level + offset is never negative; level = code - offset where there is no table
   const int8_t* table = nullptr;  // [16] levels, or null

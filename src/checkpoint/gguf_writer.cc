@@ -166,8 +166,7 @@ std::vector<std::byte> GgufWriter::header() const {
   return out.take();
 }
 
-std::vector<std::byte> GgufWriter::to_bytes(
-    const std::function<void(uint64_t)>& progress) const {
+std::vector<std::byte> GgufWriter::to_bytes(const std::function<void(uint64_t)>& progress) const {
   const uint64_t alignment = alignment_of(metadata_);
   std::vector<std::byte> out = header();
   out.reserve(out.size() + data_bytes());

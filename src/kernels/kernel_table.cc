@@ -28,8 +28,10 @@
 WEFT_TABLE(ref, "ref")
 #if HWY_ARCH_X86
 WEFT_TABLE(N_AVX2, "avx2")
+#ifndef WEFT_ONE_SIMD_TARGET
 WEFT_TABLE(N_AVX3, "avx512")
 WEFT_TABLE(N_AVX3_DL, "avx512vnni")
+#endif
 #elif HWY_ARCH_ARM_A64
 WEFT_TABLE(N_NEON, "neon")
 #endif
@@ -41,10 +43,12 @@ std::vector<const KernelTable*> tables_for_this_cpu() {
   std::vector<const KernelTable*> tables;
 #if HWY_ARCH_X86
   const int64_t targets = hwy::SupportedTargets();
+#ifndef WEFT_ONE_SIMD_TARGET
   if ((targets & HWY_AVX3_DL) != 0 && __builtin_cpu_supports("avx512vnni") != 0) {
     tables.push_back(&N_AVX3_DL::kernel_table());
   }
   if ((targets & HWY_AVX3) != 0) tables.push_back(&N_AVX3::kernel_table());
+#endif
   if ((targets & HWY_AVX2) != 0) tables.push_back(&N_AVX2::kernel_table());
 #elif HWY_ARCH_ARM_A64
   tables.push_back(&N_NEON::kernel_table());

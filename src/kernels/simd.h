@@ -45,8 +45,12 @@
 #endif
 #ifndef HWY_DISABLED_TARGETS
 // Smaller x86 CPUs run the scalar table, SVE machines the NEON one.
+#ifdef WEFT_ONE_SIMD_TARGET  // see CMakeLists.txt
+#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_NEON | HWY_SCALAR | HWY_EMU128))
+#else
 #define HWY_DISABLED_TARGETS \
   (~(HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL | HWY_NEON | HWY_SCALAR | HWY_EMU128))
+#endif
 #endif
 
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

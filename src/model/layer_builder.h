@@ -52,7 +52,7 @@ class LayerBuilder {
   WeightId vector(const std::string& name, int64_t elements);
   bool has(const std::string& name) const { return checkpoint_.find(prefix_ + name) != nullptr; }
 
-  const Status& status() const { return status_; }
+  Status status() const { return status_; }
   // kUnsupported, by name, if the checkpoint holds a tensor that nothing above asked for.
   Status check_all_used() const;
 

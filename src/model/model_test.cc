@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -137,7 +139,8 @@ TEST(ModelTest, LayersAreListsOfOperations) {
     ASSERT_TRUE(model.ok()) << model.error().message;
     for (const std::vector<Op>& layer : model->layers) {
       std::vector<OpKind> kinds;
-      for (const Op& op : layer) kinds.push_back(op.kind);
+      std::transform(layer.begin(), layer.end(), std::back_inserter(kinds),
+                     [](const Op& op) { return op.kind; });
       EXPECT_EQ(kinds, name == "qwen3" ? normed : plain);
     }
     const Op& qkv = model->layers[1][1];
@@ -217,7 +220,8 @@ TEST(ModelTest, RefusesMetadataThatChangesTheArithmetic) {
   for (const std::string architecture : {"llama", "qwen2", "qwen3"}) {
     for (const auto& [key, value] : keys) {
       File f = file_of(architecture);
-      const std::string full = architecture + "." + key;
+      std::string full = architecture;
+      full.append(".").append(key);
       f.set(full, value);
       EXPECT_THAT(refusal(f, ErrorKind::kUnsupported),
                   AllOf(HasSubstr(full), HasSubstr(describe(value))));

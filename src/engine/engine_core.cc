@@ -149,7 +149,6 @@ void EngineCore::commit_prompt_row(Sequence& sequence, const OutputRow& row) {
   event.kind = EngineEvent::Kind::kPromptLogprob;
   event.token = row.token;
   event.logprob = row.logprob;
-  event.log_sum_exp = row.log_sum_exp;
   event.top = first_of(row.top, sequence.request().prompt_logprobs);
   sequence.prompt_row_delivered(batch_.segment(row).first_position + row.row);
   if (!deliver(sequence, std::move(event))) return;
@@ -169,7 +168,6 @@ void EngineCore::commit_sample(Sequence& sequence, const OutputRow& row, TimePoi
   const int top = sequence.request().sampling.top_logprobs;
   if (top >= 0) {
     event.logprob = row.logprob;
-    event.log_sum_exp = row.log_sum_exp;
     event.top = first_of(row.top, top);
   }
   if (!deliver(sequence, std::move(event))) return;

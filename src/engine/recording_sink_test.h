@@ -86,8 +86,8 @@ inline bool same_event(const EngineEvent& a, const EngineEvent& b) {
   const auto same_top = [](const TokenLogprob& x, const TokenLogprob& y) {
     return x.token == y.token && x.logprob == y.logprob;
   };
-  return a.kind == b.kind && a.token == b.token && a.logprob == b.logprob &&
-         a.log_sum_exp == b.log_sum_exp && a.reason == b.reason && a.message == b.message &&
+  return a.kind == b.kind && a.token == b.token && a.logprob == b.logprob && a.reason == b.reason &&
+         a.message == b.message &&
          std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(), same_top);
 }
 

@@ -45,8 +45,7 @@ struct EngineEvent {
   Kind kind = Kind::kToken;
   RequestId request = 0;
   TokenId token = -1;
-  float logprob = 0;      // as asked for
-  float log_sum_exp = 0;  // where logprob is set: logprob + log_sum_exp is the token's raw logit
+  float logprob = 0;                          // as asked for
   std::vector<TokenLogprob> top;              // descending, as asked for
   FinishReason reason = FinishReason::kStop;  // kFinished
   std::string message;                        // kFinished by error: for the client, one line

@@ -96,6 +96,7 @@ struct Options {
   ScoreOptions score;
   DummyOptions dummy;
   InspectOptions inspect;
+  BenchModelOptions bench_model;
 };
 
 void add_run(CLI::App& app, RunOptions& options) {
@@ -196,6 +197,39 @@ void add_inspect(CLI::App& app, InspectOptions& options) {
   command->add_flag("--json", options.json, "As JSON");
 }
 
+void add_bench(CLI::App& app, BenchModelOptions& options) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure this machine");
+  bench->require_subcommand(1);
+  CLI::App* command = bench->add_subcommand(
+      "model", "How fast prompts are read and tokens generated, in tokens per second");
+  add_model_flags(*command, options.load);
+  command->add_option("--prompts", options.prompts, "Lengths of prompts")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--streams", options.streams, "Sequences that generate at once")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--tokens", options.tokens, "Tokens that each sequence generates")
+      ->check(CLI::Range(2, 1 << 16))
+      ->capture_default_str();
+  command
+      ->add_option("--rounds", options.rounds,
+                   "Rounds; a comparison with a peer means little below 7")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--peer", options.peer,
+                   "A shell command run in turn with each round: llama-bench with -o json, or a "
+                   "program that prints {\"prefill 512\": 300.0, \"decode x4\": 90.0}")
+      ->type_name("COMMAND");
+  command->add_option("--chunk-rows", options.load.chunk_rows, "Prompt tokens in one step at most")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command->add_flag("--json", options.json, "As JSON");
+}
+
 // Puts the flags of `serve --config FILE` before those of the command line, which so have the last
 // word.
 Status expand_config(const CLI::App& serve, std::vector<std::string>& arguments) {
@@ -274,6 +308,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
   add_score(app, options.score);
   add_dummy(app, options.dummy);
   add_inspect(app, options.inspect);
+  add_bench(app, options.bench_model);
 
   if (const Status status = expand_config(*app.get_subcommand("serve"), arguments); !status.ok())
     return usage_error(status.error().message);
@@ -299,6 +334,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
   if (name == "score") line.command = std::move(options.score);
   if (name == "dummy") line.command = std::move(options.dummy);
   if (name == "inspect") line.command = std::move(options.inspect);
+  if (name == "bench") line.command = std::move(options.bench_model);
   if (const Status status = check_source(*line.command); !status.ok())
     return usage_error(status.error().message);
   return line;

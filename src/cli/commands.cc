@@ -12,6 +12,7 @@ Result<int> dispatch(const ServeOptions& options) { return serve_command(options
 Result<int> dispatch(const ScoreOptions& options) { return score_command(options); }
 Result<int> dispatch(const DummyOptions& options) { return dummy_command(options); }
 Result<int> dispatch(const InspectOptions& options) { return inspect_command(options); }
+Result<int> dispatch(const BenchModelOptions& options) { return bench_model_command(options); }
 
 int report(const std::string& message, int code) {
   fmt::print(stderr, "weft: {}\n", message);

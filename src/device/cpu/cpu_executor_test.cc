@@ -27,7 +27,9 @@ class TinyModelTest : public ::testing::TestWithParam<Case> {
  protected:
   std::string kernels() const { return std::get<0>(GetParam()); }
   std::string model() const { return std::get<1>(GetParam()); }
-  DriverOptions options() const { return {.kernels = kernels(), .threads = 2}; }
+  DriverOptions options(int threads = 2) const {
+    return {.kernels = kernels(), .threads = threads};
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(All, TinyModelTest,
@@ -57,7 +59,7 @@ TEST_P(TinyModelTest, LogitsAtEveryPosition) {
 
 TEST_P(TinyModelTest, GreedyTokens) {
   const Expected expected(model());
-  Driver driver(model(), options());
+  Driver driver(model(), options(1));
   auto sequence = driver.open(0);
   EXPECT_EQ(driver.generate(sequence, expected.prompt, 48), expected.greedy);
 }
@@ -66,7 +68,7 @@ TEST_P(TinyModelTest, AnyChunksGiveTheSameBits) {
   const Expected expected(model());
   Tokens tokens = expected.prompt;
   tokens.insert(tokens.end(), expected.greedy.begin(), expected.greedy.end());
-  Driver driver(model(), options());
+  Driver driver(model(), options(1));
   auto whole = driver.open(0);
   const auto reference = driver.all_logits(whole, tokens, tokens.size());
   for (const size_t chunk : {1, 7, 64}) {
@@ -97,6 +99,7 @@ TEST_P(TinyModelTest, SequencesDoNotFeelEachOther) {
 
   // All at once: prompts in one pass with the first decode rows of those that came before.
   std::vector<test::Sequence> sequences;
+  sequences.reserve(5);
   std::vector<Tokens> got(5);
   for (size_t i = 0; i < 5; ++i) sequences.push_back(driver.open(static_cast<SlotId>(i + 1)));
   for (size_t step = 0; step < 16; ++step) {

@@ -89,6 +89,26 @@ def test_a_server_without_grace_tells_its_clients(tiny_model):
         assert json.loads(body)["error"]["type"] == "service_unavailable"
 
 
+def test_connections_beyond_the_limit_are_told_so(tiny_model):
+    # 160 files less the server's own 64: 96 connections, two of which the test's HTTP client may hold.
+    with WeftServer(tiny_model, open_files=160) as server:
+        connections = [RawConnection(server.port) for _ in range(94)]
+        over = RawConnection(server.port)
+        wait_until(lambda: refused(server), "the limit is reached")
+        for connection in connections[:50]:
+            connection.socket.close()
+        wait_until(lambda: not refused(server), "there is room again")
+        over.socket.close()
+        for connection in connections[50:]:
+            connection.socket.close()
+
+
+def refused(server):
+    with RawConnection(server.port) as connection:
+        connection.send(b"GET /health HTTP/1.1\r\nHost: weft\r\nConnection: close\r\n\r\n")
+        return connection.read_head()[0] == 503
+
+
 def test_a_port_in_use_is_an_error_that_names_it(tiny, tiny_model):
     ended = subprocess.run(
         [WEFT, "serve", tiny_model, "--port", str(tiny.port)], capture_output=True, text=True, timeout=120

@@ -20,11 +20,12 @@ START_SECONDS = 120
 class WeftServer:
     """A running server; a context manager that ends it."""
 
-    def __init__(self, model, *flags, name="tiny"):
+    def __init__(self, model, *flags, name="tiny", open_files=None):
+        limit = ["prlimit", f"--nofile={open_files}"] if open_files else []
         self.name = name
         self.log = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(
-            [WEFT, "serve", model, "--name", name, "--port", "0", "--log-level", "info", *flags],
+            [*limit, WEFT, "serve", model, "--name", name, "--port", "0", "--log-level", "info", *flags],
             stdout=subprocess.DEVNULL,
             stderr=self.log,
         )

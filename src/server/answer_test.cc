@@ -151,6 +151,7 @@ TEST(Answer, OffsetsCountTheCodePointsBefore) {
   EXPECT_EQ(part.logprobs[1].top.at(0).token, 7);
   EXPECT_EQ(part.logprobs[4].logprob, -0.5F);
   std::vector<size_t> offsets;
+  offsets.reserve(part.logprobs.size());
   for (const TokenInfo& info : part.logprobs) offsets.push_back(info.text_offset);
   EXPECT_EQ(offsets, (std::vector<size_t>{0, 0, 0, 1, 4, 8}));
   EXPECT_EQ(part.tokens.size(), 2U);  // outputs alone

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/log.h"
@@ -120,7 +121,8 @@ HttpSession::HttpSession(tcp::socket socket, const Service& service, asio::threa
   error_code ec;
   const auto endpoint = stream_.socket().remote_endpoint(ec);
   peer_ = ec ? "unknown" : endpoint.address().to_string();
-  stream_.socket().set_option(tcp::no_delay(true), ec);  // a token should not wait for the next one
+  // A token should not wait for the next one.
+  std::ignore = stream_.socket().set_option(tcp::no_delay(true), ec);
 }
 
 awaitable<void> HttpSession::run() {
@@ -153,7 +155,7 @@ awaitable<bool> HttpSession::serve_one() {
   if (complete) co_await answer(exchange);
   idle_ = true;
   if (exchange.status != 0) log(exchange);
-  co_return complete&& exchange.keep_alive && !exchange.broken;
+  co_return (complete && exchange.keep_alive && !exchange.broken);
 }
 
 // True once a whole request is there. What is wrong with its HTTP is answered here.
@@ -240,8 +242,9 @@ awaitable<void> HttpSession::answer_call(Exchange& exchange, Endpoint endpoint) 
 }
 
 // The whole answer of call_, streamed or not. No exception may leave it: the watcher would go on
-// alone.
+// alone. Nor does its end by the watcher count as one.
 awaitable<void> HttpSession::write_answers(Exchange& exchange) {
+  co_await asio::this_coro::throw_if_cancelled(false);
   try {
     bool finished = false;
     while (!finished && !exchange.broken) {
@@ -283,13 +286,13 @@ awaitable<void> HttpSession::write_events(Exchange& exchange, bool last) {
 
 // False if the coroutine was cancelled.
 awaitable<bool> HttpSession::wait_for_news() {
-  while (!call_->poll() && !call_->finished()) {
-    news_.expires_at(asio::steady_timer::time_point::max());
-    co_await news_.async_wait(kAwait);
+  for (;;) {
     const auto state = co_await asio::this_coro::cancellation_state;
     if (state.cancelled() != asio::cancellation_type::none) co_return false;
+    if (call_->poll() || call_->finished()) co_return true;
+    news_.expires_at(asio::steady_timer::time_point::max());
+    co_await news_.async_wait(kAwait);
   }
-  co_return true;
 }
 
 // Called on the engine thread. Holds the session only while the wake-up is under way.
@@ -351,7 +354,7 @@ awaitable<void> HttpSession::write(Exchange& exchange, std::string_view bytes) {
 // Closes so that the last answer arrives even if the client is still sending.
 awaitable<void> HttpSession::linger() {
   error_code ec;
-  stream_.socket().shutdown(tcp::socket::shutdown_send, ec);
+  ec = stream_.socket().shutdown(tcp::socket::shutdown_send, ec);
   if (!ec) {
     stream_.expires_after(kLingerTimeout);
     while (!ec) {
@@ -368,9 +371,9 @@ void HttpSession::log(const Exchange& exchange) const {
   const bool call = exchange.prompt_tokens > 0;
   const double ms = seconds(std::chrono::steady_clock::now() - exchange.start) * 1e3;
   spdlog::log(call ? spdlog::level::info : spdlog::level::debug,
-              "{} {} {} {} {:.1f} ms, {} + {} tokens", peer_, exchange.method,
+              "{} {} {} {} {:.1f} ms, {} + {} tokens{}", peer_, exchange.method,
               Service::handler_name(exchange.route), exchange.status, ms, exchange.prompt_tokens,
-              exchange.output_tokens);
+              exchange.output_tokens, exchange.broken ? ", client left" : "");
 }
 
 }  // namespace weft

@@ -13,10 +13,10 @@ namespace {
 
 const ResponseIdentity kIdentity{.id = "cmpl-1", .created = 7, .model = "tiny"};
 
-AnswerPart part_of(std::string text, std::vector<TokenId> tokens,
+AnswerPart part_of(std::string_view text, std::vector<TokenId> tokens,
                    std::optional<FinishReason> finish) {
   AnswerPart part;
-  part.text = std::move(text);
+  part.text = text;
   part.tokens = std::move(tokens);
   part.finish = finish;
   return part;

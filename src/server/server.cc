@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -68,21 +69,20 @@ class Server::Impl {
 
   Status listen() {
     const std::string where = fmt::format("{}:{}", options_.host, options_.port);
-    error_code ec;
-    tcp::resolver resolver(io_);
-    const auto found =
-        resolver.resolve(options_.host, std::to_string(options_.port),
-                         tcp::resolver::passive | tcp::resolver::numeric_service, ec);
-    if (ec || found.empty())
-      return Error{ErrorKind::kIo, fmt::format("cannot resolve {}: {}", where, ec.message())};
-    const tcp::endpoint endpoint = found.begin()->endpoint();
-    acceptor_.open(endpoint.protocol(), ec);
-    if (!ec) acceptor_.set_option(tcp::acceptor::reuse_address(true), ec);
-    if (!ec) acceptor_.bind(endpoint, ec);
-    if (!ec) acceptor_.listen(asio::socket_base::max_listen_connections, ec);
-    if (!ec) port_ = acceptor_.local_endpoint(ec).port();
-    if (ec)
-      return Error{ErrorKind::kIo, fmt::format("cannot listen on {}: {}", where, ec.message())};
+    try {
+      tcp::resolver resolver(io_);
+      const auto found = resolver.resolve(options_.host, std::to_string(options_.port),
+                                          tcp::resolver::passive | tcp::resolver::numeric_service);
+      const tcp::endpoint endpoint = found.begin()->endpoint();
+      acceptor_.open(endpoint.protocol());
+      acceptor_.set_option(tcp::acceptor::reuse_address(true));
+      acceptor_.bind(endpoint);
+      acceptor_.listen();
+      port_ = acceptor_.local_endpoint().port();
+    } catch (const boost::system::system_error& e) {
+      return Error{ErrorKind::kIo,
+                   fmt::format("cannot listen on {}: {}", where, e.code().message())};
+    }
     return {};
   }
 
@@ -118,7 +118,7 @@ class Server::Impl {
     auto session = std::make_shared<HttpSession>(std::move(socket), service_, workers_,
                                                  options_.max_body_bytes);
     sessions_.insert(session.get());
-    asio::co_spawn(io_, session->run(), [this, session](std::exception_ptr failure) {
+    asio::co_spawn(io_, session->run(), [this, session](const std::exception_ptr& failure) {
       if (failure) log_failure(failure);
       session->abort();
       sessions_.erase(session.get());
@@ -135,9 +135,11 @@ class Server::Impl {
         "Retry-After: 1\r\nConnection: close\r\n\r\n{}",
         body.size(), body);
     error_code ec;
-    socket.non_blocking(true, ec);
+    ec = socket.non_blocking(true, ec);
+    char request[4096];  // a close with bytes unread would be a reset, which overtakes the answer
+    socket.read_some(asio::buffer(request), ec);
     socket.write_some(asio::buffer(text), ec);
-    socket.shutdown(tcp::socket::shutdown_both, ec);
+    ec = socket.shutdown(tcp::socket::shutdown_both, ec);
   }
 
   static void log_failure(const std::exception_ptr& failure) {
@@ -160,7 +162,7 @@ class Server::Impl {
     }
     engine_.drain();
     error_code ec;
-    acceptor_.close(ec);
+    std::ignore = acceptor_.close(ec);
     for (HttpSession* session : sessions_) session->finish();
     if (!sessions_.empty()) asio::co_spawn(io_, end_sessions(), asio::detached);
   }

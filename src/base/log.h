@@ -1,6 +1,6 @@
 #pragma once
-// The program's log: spdlog on standard error. Levels: info for what an operator wants once, warn for what needs
-// attention, debug for what explains a problem.
+// The program's log: spdlog on standard error. Levels: info for what an operator wants once, warn
+// for what needs attention, debug for what explains a problem.
 
 #include <spdlog/spdlog.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// std::mutex and std::condition_variable with clang's thread-safety annotations: a member marked GUARDED_BY(mutex_)
-// that is touched without the lock does not compile under clang.
+// std::mutex and std::condition_variable with clang's thread-safety annotations: a member marked
+// GUARDED_BY(mutex_) that is touched without the lock does not compile under clang.
 
 #include <chrono>
 #include <condition_variable>

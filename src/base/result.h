@@ -1,6 +1,7 @@
 #pragma once
-// Errors as values. A function that can fail on what comes from outside (a file, a client, a flag) returns a
-// Result; a broken invariant of our own ends the process through WEFT_CHECK (base/check.h).
+// Errors as values. A function that can fail on what comes from outside (a file, a client, a flag)
+// returns a Result; a broken invariant of our own ends the process through WEFT_CHECK
+// (base/check.h).
 
 #include <optional>
 #include <string>
@@ -29,8 +30,10 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT: implicit on purpose
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -81,9 +84,9 @@ using Status = Result<void>;
 // NOLINTEND(bugprone-macro-parentheses)
 
 // WEFT_RETURN_IF_ERROR(f()): this function returns f()'s error, if it has one.
-#define WEFT_RETURN_IF_ERROR(expr)                           \
-  do {                                                       \
-    if (auto weft_status = (expr); !weft_status.ok()) {      \
-      return weft_status.error();                            \
-    }                                                        \
+#define WEFT_RETURN_IF_ERROR(expr)                      \
+  do {                                                  \
+    if (auto weft_status = (expr); !weft_status.ok()) { \
+      return weft_status.error();                       \
+    }                                                   \
   } while (false)

@@ -1,6 +1,6 @@
 #pragma once
-// The seam between engine and device. The engine says what to run (quanta of passes of segments), the device owns
-// everything with bytes in it: weights, KV blocks, hidden states, logits, samplers.
+// The seam between engine and device. The engine says what to run (quanta of passes of segments),
+// the device owns everything with bytes in it: weights, KV blocks, hidden states, logits, samplers.
 //
 // Thread: every function is called by the engine thread only.
 
@@ -17,8 +17,8 @@
 
 namespace weft {
 
-// Prompt rows but the last are prefill class, the last prompt row and generated rows decode class, also when
-// recomputed. A device whose two attention kernels differ in bits picks by it.
+// Prompt rows but the last are prefill class, the last prompt row and generated rows decode class,
+// also when recomputed. A device whose two attention kernels differ in bits picks by it.
 enum class RowClass : uint8_t { kPrefill, kDecode };
 
 enum class Outputs : uint8_t {
@@ -40,8 +40,9 @@ struct Segment {
   std::span<const BlockId> blocks;   // covers positions 0 ... first_position + rows - 1
 };
 
-// A batch of rows on its walk through the layers. Its hidden state [rows, hidden] is kept by the device under `id`
-// from the quantum that starts at layer 0 to the one that ends at the last layer, or until drop_pass.
+// A batch of rows on its walk through the layers. Its hidden state [rows, hidden] is kept by the
+// device under `id` from the quantum that starts at layer 0 to the one that ends at the last layer,
+// or until drop_pass.
 using PassId = int32_t;  // 0 ... ExecutorLimits::passes - 1
 struct Pass {
   PassId id = 0;
@@ -54,8 +55,9 @@ struct Pass {
   }
 };
 
-// What a group runs between two looks at its inbox: the rows of all its passes share the matrix multiplications of
-// layers [layer_begin, layer_end). Layer 0 starts with the embedding; the last layer ends with head and sampler.
+// What a group runs between two looks at its inbox: the rows of all its passes share the matrix
+// multiplications of layers [layer_begin, layer_end). Layer 0 starts with the embedding; the last
+// layer ends with head and sampler.
 struct Quantum {
   uint64_t id = 0;
   std::vector<const Pass*> passes;  // alive and unchanged until the quantum's completion
@@ -70,7 +72,8 @@ struct OutputRow {
   TokenId token = -1;   // the sample, or the row's target
   bool finite = true;   // false: a logit was not a number; token and logprobs mean nothing
   float logprob = 0;    // where top_logprobs >= 0, or of a target
-  float log_sum_exp = 0;  // where logprob is set: of the row's logits, so that logprob + log_sum_exp is a raw logit
+  float log_sum_exp =
+      0;  // where logprob is set: of the row's logits, so that logprob + log_sum_exp is a raw logit
   std::vector<TokenLogprob> top;  // descending
 };
 
@@ -87,18 +90,19 @@ struct Completion {
 struct SlotInit {
   SamplingParams sampling;
   uint64_t seed = 0;
-  uint32_t choice = 0;               // index among the n choices of a request
+  uint32_t choice = 0;  // index among the n choices of a request
   std::span<const TokenId> prompt;
-  std::span<const TokenId> output;   // tokens already generated, after preemption
+  std::span<const TokenId> output;  // tokens already generated, after preemption
 };
 
 struct ExecutorLimits {
-  int slots = 0;           // sequences at once
-  int passes = 0;          // passes open at once
-  int rows = 0;            // rows of all passes of a quantum
-  int output_rows = 0;     // rows of a quantum that reach the head at once; more of them (kAll) are taken in turns
-  int context = 0;         // longest sequence
-  int blocks = 0;          // KV blocks in the pool
+  int slots = 0;   // sequences at once
+  int passes = 0;  // passes open at once
+  int rows = 0;    // rows of all passes of a quantum
+  int output_rows =
+      0;  // rows of a quantum that reach the head at once; more of them (kAll) are taken in turns
+  int context = 0;  // longest sequence
+  int blocks = 0;   // KV blocks in the pool
 };
 
 using GroupId = int32_t;
@@ -118,10 +122,11 @@ class Executor {
   virtual void open_slot(SlotId slot, const SlotInit& init) = 0;
   virtual void close_slot(SlotId slot) = 0;
 
-  // Returns at once; at most one quantum per group is unfinished. Requires: all blocks, slots and limits hold.
+  // Returns at once; at most one quantum per group is unfinished. Requires: all blocks, slots and
+  // limits hold.
   virtual void start(GroupId group, const Quantum& quantum) = 0;
-  // The next finished quantum of any group, or nullopt at the deadline. Requires a started one. On a CPU the caller
-  // works as worker 0, so the deadline only counts between quanta.
+  // The next finished quantum of any group, or nullopt at the deadline. Requires a started one. On
+  // a CPU the caller works as worker 0, so the deadline only counts between quanta.
   virtual std::optional<Completion> wait(TimePoint deadline) = 0;
   // Forgets the hidden state of a pass left before its last layer.
   virtual void drop_pass(PassId pass) = 0;

@@ -1,6 +1,7 @@
 #pragma once
-// How a token is drawn from logits. Order, as in vLLM: penalties, logit bias, forbidden ids, then (temperature 0: the
-// largest, lowest id on a tie) temperature, min-p, top-k, top-p, and the inverse CDF over ids in ascending order.
+// How a token is drawn from logits. Order, as in vLLM: penalties, logit bias, forbidden ids, then
+// (temperature 0: the largest, lowest id on a tie) temperature, min-p, top-k, top-p, and the
+// inverse CDF over ids in ascending order.
 
 #include <cstdint>
 #include <utility>
@@ -19,13 +20,15 @@ struct SamplingParams {
   float presence_penalty = 0.0F;    // over output
   float frequency_penalty = 0.0F;   // over output
   std::vector<std::pair<TokenId, float>> logit_bias;
-  std::vector<TokenId> forbidden;   // never drawn: the end ids while fewer than min_tokens are out
-  int min_tokens = 0;               // forbidden holds for the first min_tokens outputs
-  int top_logprobs = -1;            // -1: none; 0: the drawn token's; n: and the n likeliest (at most kMaxTopLogprobs)
+  std::vector<TokenId> forbidden;  // never drawn: the end ids while fewer than min_tokens are out
+  int min_tokens = 0;              // forbidden holds for the first min_tokens outputs
+  int top_logprobs =
+      -1;  // -1: none; 0: the drawn token's; n: and the n likeliest (at most kMaxTopLogprobs)
 };
 inline constexpr int kMaxTopLogprobs = 20;
 
-// What a device reports of one output row. Logprobs are of the model's own distribution, before any parameter above.
+// What a device reports of one output row. Logprobs are of the model's own distribution, before any
+// parameter above.
 struct TokenLogprob {
   TokenId token = -1;
   float logprob = 0;

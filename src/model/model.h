@@ -1,6 +1,7 @@
 #pragma once
-// Model: what a checkpoint computes, as data. An architecture is a function that turns a ModelConfig into a list of
-// operations (one short file each); a device runs the list without knowing the architecture.
+// Model: what a checkpoint computes, as data. An architecture is a function that turns a
+// ModelConfig into a list of operations (one short file each); a device runs the list without
+// knowing the architecture.
 
 #include <array>
 #include <cstdint>
@@ -36,7 +37,8 @@ struct ModelConfig {
   RopeConfig rope;
 };
 
-// Reads <architecture>.* keys. A key that changes the arithmetic and is not implemented is kUnsupported and named.
+// Reads <architecture>.* keys. A key that changes the arithmetic and is not implemented is
+// kUnsupported and named.
 Result<ModelConfig> read_config(const Metadata& metadata, const Checkpoint& checkpoint);
 
 // Index into Model::weights; kNone where an operation has no such weight.
@@ -60,7 +62,8 @@ enum class Stream : uint8_t {
 enum class OpKind : uint8_t {
   kRmsNorm,    // out = rms_norm(in) * weights[0]
   kLinear,     // out = in x concat(weights)^T + concat(biases), or out += that
-  kHeadNorm,   // in place on kQkv: each query head normed with weights[0], each key head with weights[1]
+  kHeadNorm,   // in place on kQkv: each query head normed with weights[0], each key head with
+               // weights[1]
   kRope,       // in place on kQkv: rotates query and key heads to the row's position
   kStoreKv,    // writes kQkv's keys and values to the cache
   kAttention,  // out = attention(queries of in, cache)
@@ -82,7 +85,7 @@ struct Model {
   std::vector<std::vector<Op>> layers;
   WeightId embedding = WeightId::kNone;
   WeightId final_norm = WeightId::kNone;
-  WeightId head = WeightId::kNone;  // the embedding again where the file ties them
+  WeightId head = WeightId::kNone;      // the embedding again where the file ties them
   std::vector<float> rope_frequencies;  // [rope.dims / 2] radians per position, rope_freqs applied
 
   const Weight& weight(WeightId id) const { return weights[static_cast<size_t>(id)]; }
@@ -90,8 +93,8 @@ struct Model {
   int width(Stream stream) const;
 };
 
-// Finds the architecture (llama, qwen2, qwen3), reads its config, checks every weight's presence, shape and type.
-// Views point into the checkpoint, which must outlive the model.
+// Finds the architecture (llama, qwen2, qwen3), reads its config, checks every weight's presence,
+// shape and type. Views point into the checkpoint, which must outlive the model.
 Result<Model> build_model(const Checkpoint& checkpoint);
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #pragma once
-// Buffer: an owner of zeroed, 64-byte aligned memory straight from the operating system. Buffers of 2 MiB and more
-// ask for huge pages. Pages are touched by whoever writes them first, so a core group places its own memory.
+// Buffer: an owner of zeroed, 64-byte aligned memory straight from the operating system. Buffers of
+// 2 MiB and more ask for huge pages. Pages are touched by whoever writes them first, so a core
+// group places its own memory.
 
 #include <cstddef>
 #include <span>
@@ -12,7 +13,8 @@ namespace weft {
 class Buffer {
  public:
   Buffer() = default;
-  static Result<Buffer> allocate(size_t bytes);  // kExhausted, naming the size, if the system refuses
+  static Result<Buffer> allocate(
+      size_t bytes);  // kExhausted, naming the size, if the system refuses
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -21,9 +23,13 @@ class Buffer {
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   template <class T>
-  T* as() { return reinterpret_cast<T*>(data_); }
+  T* as() {
+    return reinterpret_cast<T*>(data_);
+  }
   template <class T>
-  const T* as() const { return reinterpret_cast<const T*>(data_); }
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_);
+  }
 
  private:
   std::byte* data_ = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// Element types of weights, as GGUF files hold them. A quantized type stores blocks of `block_elems` values in
-// `block_bytes` bytes; a plain type is a block of one.
+// Element types of weights, as GGUF files hold them. A quantized type stores blocks of
+// `block_elems` values in `block_bytes` bytes; a plain type is a block of one.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,10 +10,22 @@
 namespace weft {
 
 enum class DType : uint8_t {
-  kF32, kF16, kBF16,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,
-  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
-  kIQ4_NL, kIQ4_XS, kMXFP4,
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
 };
 inline constexpr int kDTypeCount = 16;
 

@@ -6,7 +6,8 @@
 
 namespace weft {
 
-Shape::Shape(std::initializer_list<int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
+Shape::Shape(std::initializer_list<int64_t> extents)
+    : Shape(std::span(extents.begin(), extents.size())) {}
 
 Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<int>(extents.size())) {
   WEFT_CHECK(extents.size() <= extents_.size(), "rank {}", extents.size());

@@ -39,7 +39,9 @@ struct TensorView {
   Shape shape;
   std::span<const std::byte> bytes;
 
-  const std::byte* row(int64_t r) const { return bytes.data() + r * row_bytes(dtype, shape.row_elements()); }
+  const std::byte* row(int64_t r) const {
+    return bytes.data() + r * row_bytes(dtype, shape.row_elements());
+  }
 };
 
 }  // namespace weft

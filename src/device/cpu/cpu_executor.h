@@ -12,15 +12,16 @@
 
 namespace weft {
 
-// Sees the logits [vocab] of each output row of a quantum before its token is drawn, on any worker: for tests.
+// Sees the logits [vocab] of each output row of a quantum before its token is drawn, on any worker:
+// for tests.
 using LogitsObserver = std::function<void(int64_t output, std::span<const float> logits)>;
 
 struct CpuOptions {
   const KernelTable* kernels = nullptr;
   int threads = 1;
-  bool pin = false;         // worker i on the i-th physical core
+  bool pin = false;  // worker i on the i-th physical core
   KvType kv_type = KvType::kF16;
-  ExecutorLimits limits;    // all set
+  ExecutorLimits limits;  // all set
   LogitsObserver on_logits;
 };
 
@@ -28,11 +29,12 @@ struct CpuOptions {
 int64_t kv_block_bytes(const Model& model, const KernelTable& kernels, KvType type);
 int64_t packed_weight_bytes(const Model& model, const KernelTable& kernels);
 
-// Packs the weights (all threads; the file's pages are dropped as they are packed) and allocates everything that a
-// step needs. progress(share done, 0 ... 1) is called from this thread. Model and checkpoint must outlive the executor
-// only as far as Model's config, names and operations go: no weight byte is read after this returns.
-Result<std::unique_ptr<Executor>> make_cpu_executor(const Model& model, const Checkpoint& checkpoint,
-                                                    const CpuOptions& options,
-                                                    const std::function<void(double)>& progress = {});
+// Packs the weights (all threads; the file's pages are dropped as they are packed) and allocates
+// everything that a step needs. progress(share done, 0 ... 1) is called from this thread. Model and
+// checkpoint must outlive the executor only as far as Model's config, names and operations go: no
+// weight byte is read after this returns.
+Result<std::unique_ptr<Executor>> make_cpu_executor(
+    const Model& model, const Checkpoint& checkpoint, const CpuOptions& options,
+    const std::function<void(double)>& progress = {});
 
 }  // namespace weft

@@ -12,7 +12,7 @@ from weft_server import wait_until
 
 PROMPTS = ["the License", " of this", "a", "Copy", "you may", " the work", "in any", "this program is"]
 # Some seconds of work: it does not end by itself before the client has left.
-LONG = {"prompt": "the", "n": 128, "max_tokens": 500, "ignore_eos": True, "temperature": 1}
+LONG = {"prompt": "the", "n": 48, "max_tokens": 500, "ignore_eos": True, "temperature": 1}
 
 
 def streamed(client, prompt, **parameters):

@@ -83,7 +83,9 @@ class CpuExecutor final : public Executor {
   void move_rows(ThreadPool::Worker& worker, bool save);
   void run_step(ThreadPool::Worker& worker, const Step& step, int layer, Rows& rows);
   void multiply(ThreadPool::Worker& worker, const MultiplyStep& step, const Rows& rows, float* out);
-  void pack_activations(ThreadPool::Worker& worker, const MultiplyStep& step, const Rows& rows);
+  RowSource source(const MultiplyStep& step, const Rows& rows);
+  void pack_together(ThreadPool::Worker& worker, const MultiplyStep& step, const Rows& rows);
+  void pack_alone(const MultiplyStep& step, const Rows& rows, Workspace::Activations& out);
   void row_step(ThreadPool::Worker& worker, const RowStep& step, int layer);
   void keep_outputs_only(ThreadPool::Worker& worker, Rows& rows);
   void attention(ThreadPool::Worker& worker, int layer, const Rows& rows);
@@ -344,15 +346,20 @@ void CpuExecutor::run_step(ThreadPool::Worker& worker, const Step& step, int lay
   }
 }
 
-void CpuExecutor::pack_activations(ThreadPool::Worker& worker, const MultiplyStep& step,
-                                   const Rows& rows) {
+RowSource CpuExecutor::source(const MultiplyStep& step, const Rows& rows) {
   RowSource source;
   source.op = step.source;
   source.x = stream_rows(step.in, rows);
   source.stride = model_.width(step.in);
   source.weight = step.norm;
   source.eps = model_.config.rms_eps;
-  // The pieces of all formats in one loop.
+  return source;
+}
+
+// The pieces of all formats in one loop.
+void CpuExecutor::pack_together(ThreadPool::Worker& worker, const MultiplyStep& step,
+                                const Rows& rows) {
+  const RowSource from = source(step, rows);
   std::array<int64_t, 4> first{};
   for (size_t f = 0; f < static_cast<size_t>(step.format_count); ++f) {
     first[f + 1] = first[f] + kernels_.activation_pieces(step.formats[f], rows.count);
@@ -360,21 +367,37 @@ void CpuExecutor::pack_activations(ThreadPool::Worker& worker, const MultiplySte
   const int64_t pieces = first[static_cast<size_t>(step.format_count)];
   worker.parallel_for(pieces, grain(pieces, worker), [&](int64_t begin, int64_t end) {
     for (size_t f = 0; f < static_cast<size_t>(step.format_count); ++f) {
-      const int64_t from = std::max(begin, first[f]);
-      const int64_t to = std::min(end, first[f + 1]);
-      if (from >= to) continue;
-      kernels_.pack_activations(step.formats[f], source, rows.count, step.inputs, from - first[f],
-                                to - first[f], workspace_.activations[f].data());
+      const int64_t piece_begin = std::max(begin, first[f]) - first[f];
+      const int64_t piece_end = std::min(end, first[f + 1]) - first[f];
+      if (piece_begin >= piece_end) continue;
+      kernels_.pack_activations(step.formats[f], from, rows.count, step.inputs, piece_begin,
+                                piece_end, workspace_.activations[f].data());
     }
   });
+}
+
+void CpuExecutor::pack_alone(const MultiplyStep& step, const Rows& rows,
+                             Workspace::Activations& out) {
+  const RowSource from = source(step, rows);
+  for (size_t f = 0; f < static_cast<size_t>(step.format_count); ++f) {
+    kernels_.pack_activations(step.formats[f], from, rows.count, step.inputs, 0, 1, out[f].data());
+  }
 }
 
 void CpuExecutor::multiply(ThreadPool::Worker& worker, const MultiplyStep& step, const Rows& rows,
                            float* out) {
   if (rows.count == 0) return;
-  pack_activations(worker, step, rows);
+  // What only one worker could pack, each packs for itself at its first panel: that saves the wait.
+  // Nobody writes what they read, since no multiplication writes the stream that it reads.
+  const bool alone = step.packs_in_one_piece(kernels_, rows.count);
+  bool packed = !alone;
+  if (!alone) pack_together(worker, step, rows);
+  Workspace::Activations& activations =
+      alone ? workspace_.own_activations[static_cast<size_t>(worker.index())]
+            : workspace_.activations;
   const int64_t stride = &step == &plan_.head ? vocab() : model_.width(step.out);
   worker.parallel_for(step.panels, grain(step.panels, worker), [&](int64_t begin, int64_t end) {
+    if (!std::exchange(packed, true)) pack_alone(step, rows, activations);
     int64_t first = 0;
     for (size_t i = 0; i < static_cast<size_t>(step.product_count); ++i) {
       const MultiplyStep::Product& product = step.products[i];
@@ -383,8 +406,7 @@ void CpuExecutor::multiply(ThreadPool::Worker& worker, const MultiplyStep& step,
       first += product.panels;
       if (from >= to) continue;
       const MatmulOutput target{out + product.column, stride, product.bias, step.add};
-      kernels_.matmul(product.matrix,
-                      workspace_.activations[static_cast<size_t>(product.format)].data(),
+      kernels_.matmul(product.matrix, activations[static_cast<size_t>(product.format)].data(),
                       rows.count, from, to, target);
     }
   });

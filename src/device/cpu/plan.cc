@@ -79,7 +79,10 @@ class Compiler {
     step.source = from.op;
     step.in = from.in;
     step.norm = from.norm;
+    WEFT_CHECK(step.in != Stream::kNormed && step.in != Stream::kFfn,
+               "an operation reads a stream before it is made");
     step.out = op.out;
+    WEFT_CHECK(step.in != step.out, "a multiplication cannot write what it reads");
     step.add = op.add;
     int64_t column = 0;
     for (size_t i = 0; i < op.weights.size() && op.weights[i] != WeightId::kNone; ++i) {
@@ -121,26 +124,45 @@ Plan make_plan(const Model& model, const PackedWeights& weights, const KernelTab
   }
   Op norm{.kind = OpKind::kRmsNorm, .in = Stream::kHidden, .out = Stream::kNormed};
   norm.weights[0] = model.final_norm;
-  Op head{.kind = OpKind::kLinear, .in = Stream::kNormed};
+  // Logits are no stream; whoever runs this step says where they go.
+  Op head{.kind = OpKind::kLinear, .in = Stream::kNormed, .out = Stream::kNormed};
   head.weights[0] = model.head;
   plan.head = std::get<MultiplyStep>(Compiler(weights, kernels).compile(std::array{norm, head})[0]);
   return plan;
 }
 
+bool MultiplyStep::packs_in_one_piece(const KernelTable& kernels, int64_t rows) const {
+  return std::all_of(formats.begin(), formats.begin() + format_count, [&](ActivationFormat format) {
+    return kernels.activation_pieces(format, rows) == 1;
+  });
+}
+
+template <class F>
+void Plan::each_multiplication(const F& f) const {
+  f(head);
+  for (const std::vector<Step>& layer : layers) {
+    for (const Step& step : layer) {
+      if (const auto* multiply = std::get_if<MultiplyStep>(&step)) f(*multiply);
+    }
+  }
+}
+
 int64_t Plan::activation_bytes(const KernelTable& kernels, int index, int64_t rows) const {
   int64_t bytes = 0;
-  const auto look = [&](const MultiplyStep& step) {
+  each_multiplication([&](const MultiplyStep& step) {
     if (index >= step.format_count) return;
     const ActivationFormat format = step.formats[static_cast<size_t>(index)];
     bytes = std::max(bytes, kernels.activation_bytes(format, rows, step.inputs));
-  };
-  look(head);
-  for (const std::vector<Step>& layer : layers) {
-    for (const Step& step : layer) {
-      if (const auto* multiply = std::get_if<MultiplyStep>(&step)) look(*multiply);
-    }
-  }
+  });
   return bytes;
+}
+
+int64_t Plan::one_piece_rows(const KernelTable& kernels, int64_t limit) const {
+  int64_t most = 0;
+  each_multiplication([&](const MultiplyStep& step) {
+    while (most < limit && step.packs_in_one_piece(kernels, most + 1)) ++most;
+  });
+  return most;
 }
 
 }  // namespace weft

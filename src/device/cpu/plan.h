@@ -36,6 +36,9 @@ struct MultiplyStep {
   int64_t panels = 0;  // of all products
   Stream out = Stream::kHidden;
   bool add = false;
+
+  // So few rows that packing their activations cannot be shared out.
+  bool packs_in_one_piece(const KernelTable& kernels, int64_t rows) const;
 };
 
 struct RowStep {
@@ -55,6 +58,12 @@ struct Plan {
 
   // Bytes for the activations of the format at `index` of any multiplication, for `rows` rows.
   int64_t activation_bytes(const KernelTable& kernels, int index, int64_t rows) const;
+  // The most rows, up to `limit`, that any multiplication packs in one piece.
+  int64_t one_piece_rows(const KernelTable& kernels, int64_t limit) const;
+
+ private:
+  template <class F>
+  void each_multiplication(const F& f) const;
 };
 
 Plan make_plan(const Model& model, const PackedWeights& weights, const KernelTable& kernels);

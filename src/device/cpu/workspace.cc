@@ -9,6 +9,15 @@ Result<Buffer> floats(int64_t rows, int64_t width) {
   return Buffer::allocate(static_cast<size_t>(rows * width) * sizeof(float));
 }
 
+Status allocate(Workspace::Activations& activations, const Plan& plan, const KernelTable& kernels,
+                int64_t rows) {
+  for (size_t i = 0; i < activations.size(); ++i) {
+    const int64_t bytes = plan.activation_bytes(kernels, static_cast<int>(i), rows);
+    WEFT_ASSIGN(activations[i], Buffer::allocate(static_cast<size_t>(bytes)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Workspace> Workspace::create(const Model& model, const Plan& plan,
@@ -22,9 +31,10 @@ Result<Workspace> Workspace::create(const Model& model, const Plan& plan,
   WEFT_ASSIGN(w.output_hidden, floats(limits.rows, config.hidden));
   w.pass_floats = int64_t{limits.rows} * config.hidden;
   WEFT_ASSIGN(w.passes, floats(limits.passes, w.pass_floats));
-  for (size_t i = 0; i < w.activations.size(); ++i) {
-    const int64_t bytes = plan.activation_bytes(kernels, static_cast<int>(i), limits.rows);
-    WEFT_ASSIGN(w.activations[i], Buffer::allocate(static_cast<size_t>(bytes)));
+  WEFT_RETURN_IF_ERROR(allocate(w.activations, plan, kernels, limits.rows));
+  w.own_activations.resize(static_cast<size_t>(threads));
+  for (Activations& own : w.own_activations) {
+    WEFT_RETURN_IF_ERROR(allocate(own, plan, kernels, plan.one_piece_rows(kernels, limits.rows)));
   }
   w.logit_rows = std::min(limits.output_rows, kLogitRows);
   WEFT_ASSIGN(w.logits, floats(w.logit_rows, config.vocab));

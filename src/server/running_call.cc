@@ -23,7 +23,8 @@ ApiError submit_error(const Error& error) {
   return {.message = error.message, .code = "invalid_value"};
 }
 
-// What the end of a request means for the client; nothing where its answer is complete.
+}  // namespace
+
 std::optional<ApiError> end_error(const EngineEvent& event) {
   switch (event.reason) {
     case FinishReason::kStop:
@@ -42,8 +43,6 @@ std::optional<ApiError> end_error(const EngineEvent& event) {
   }
   return server_error(event.message.empty() ? "The model failed on this request" : event.message);
 }
-
-}  // namespace
 
 EventInbox::EventInbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 

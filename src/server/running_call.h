@@ -15,6 +15,10 @@
 
 namespace weft {
 
+// What the end of a request means for its client: nothing where the answer is complete, else the
+// error to tell.
+std::optional<ApiError> end_error(const EngineEvent& finished);
+
 // The way from the engine thread to the server's. Bounded: what a client does not fetch may not
 // fill the memory.
 class EventInbox {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "server/running_call.h"
@@ -22,6 +24,25 @@ TEST(Service, KnowsItsRoutes) {
   EXPECT_EQ(Service::methods(Route::kChat), "POST, OPTIONS");
   EXPECT_EQ(Service::handler_name(Route::kModel), "/v1/models/{id}");
   EXPECT_EQ(Service::handler_name(Route::kUnknown), "other");
+}
+
+TEST(EndError, TellsWhyAnAnswerIsIncomplete) {
+  const auto error_of = [](FinishReason reason, std::string message) {
+    EngineEvent event;
+    event.kind = EngineEvent::Kind::kFinished;
+    event.reason = reason;
+    event.message = std::move(message);
+    return end_error(event);
+  };
+  EXPECT_FALSE(error_of(FinishReason::kStop, "").has_value());
+  EXPECT_FALSE(error_of(FinishReason::kLength, "").has_value());
+  EXPECT_EQ(error_of(FinishReason::kCancelled, "")->status, 503);
+  EXPECT_EQ(error_of(FinishReason::kTimeout, "")->status, 504);
+  EXPECT_EQ(error_of(FinishReason::kTimeout, "")->type, "timeout");
+  EXPECT_EQ(error_of(FinishReason::kError, "a logit is no number")->status, 500);
+  EXPECT_EQ(error_of(FinishReason::kError, "a logit is no number")->message,
+            "a logit is no number");
+  EXPECT_FALSE(error_of(FinishReason::kError, "")->message.empty());
 }
 
 TEST(EventInbox, WakesWhenItStopsBeingEmpty) {

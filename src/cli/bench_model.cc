@@ -214,8 +214,9 @@ double measure_decode(Executor& executor, int streams, int tokens) {
   Streams sequences(executor, streams, kDecodePrompt, kDecodePrompt + tokens);
   for (size_t s = 0; s < static_cast<size_t>(streams); ++s) sequences.read_prompt(s);
   std::vector<double> steps;
-  for (int i = 0; i < tokens; ++i)
-    steps.push_back(sequences.step(static_cast<size_t>(kDecodePrompt + i)));
+  steps.reserve(static_cast<size_t>(tokens));
+  for (int position = kDecodePrompt; position < kDecodePrompt + tokens; ++position)
+    steps.push_back(sequences.step(static_cast<size_t>(position)));
   return streams / median(steps);
 }
 

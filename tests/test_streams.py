@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from raw_http import RawConnection
-from weft_server import wait_until
+from weft_server import report_latencies, wait_until
 
 PROMPTS = ["the License", " of this", "a", "Copy", "you may", " the work", "in any", "this program is"]
 # Some seconds of work: it does not end by itself before the client has left.
@@ -23,7 +23,7 @@ def streamed(client, prompt, **parameters):
 
 
 @pytest.mark.parametrize("parameters", [{"temperature": 0}, {"temperature": 1.2, "seed": 11}], ids=["greedy", "seeded"])
-def test_eight_clients_get_the_same_text_as_alone(tiny, parameters, record_property):
+def test_eight_clients_get_the_same_text_as_alone(tiny, parameters):
     parameters = dict(model="tiny", max_tokens=100, extra_body={"ignore_eos": True}, **parameters)
     alone = [streamed(tiny.client, p, **parameters) for p in PROMPTS]
     latencies = []
@@ -36,7 +36,7 @@ def test_eight_clients_get_the_same_text_as_alone(tiny, parameters, record_prope
         together = [f.result() for f in futures]
     assert together == alone
     assert latencies  # the server answered others while the streams ran
-    record_property("health_ms_max", round(max(latencies) * 1e3, 1))
+    report_latencies(latencies)
 
 
 def idle(server):

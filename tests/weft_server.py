@@ -89,3 +89,8 @@ def wait_until(condition, what, seconds=120):
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.02)
+
+
+def report_latencies(latencies):
+    ms = sorted(seconds * 1e3 for seconds in latencies)
+    print(f"/health beside eight streams: {ms[len(ms) // 2]:.1f} ms in the middle, {ms[-1]:.1f} ms at most, {len(ms)} times")

@@ -10,7 +10,7 @@ import pytest
 from raw_http import RawConnection
 from weft_server import WEFT, WeftServer, wait_until
 
-LONG = {"prompt": "the", "max_tokens": 400, "ignore_eos": True, "temperature": 0, "stream": True}
+LONG = {"prompt": "the", "max_tokens": 500, "ignore_eos": True, "temperature": 0, "stream": True}
 
 
 def test_health_and_version(tiny):
@@ -77,10 +77,10 @@ def test_a_server_that_stops_finishes_what_runs(tiny_model):
 def test_a_server_without_grace_tells_its_clients(tiny_model):
     with WeftServer(tiny_model, "--drain-seconds", "0") as server:
         with RawConnection(server.port) as stream, RawConnection(server.port) as whole:
-            stream.post("/v1/completions", {**LONG, "n": 64})
-            whole.post("/v1/completions", {**LONG, "n": 64, "stream": False})
+            stream.post("/v1/completions", {**LONG, "n": 32})
             stream.read_until(b"data: ")
-            wait_until(lambda: server.metric("num_requests_running") > 0, "the calls run")
+            whole.post("/v1/completions", {**LONG, "n": 32, "stream": False})
+            wait_until(lambda: server.metric("num_requests_running") > 32, "both calls run")
             assert server.stop() == 0
             rest = stream.read_to_end()
             status, _, body = whole.read_response()

@@ -9,48 +9,16 @@
 #endif
 
 #include <cstring>
-#include <type_traits>
-#include <utility>
 
 #include "kernels/activations.h"
 #include "kernels/simd.h"
+#include "kernels/vectors-inl.h"
 
 #if WEFT_SIMD_TARGET
 WEFT_BEFORE_KERNELS();
 namespace weft::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using F32Tag = hn::ScalableTag<float>;
-using I32Tag = hn::ScalableTag<int32_t>;
-using I16Tag = hn::ScalableTag<int16_t>;
-using U16Tag = hn::ScalableTag<uint16_t>;
-using U8Tag = hn::ScalableTag<uint8_t>;
-using F32 = hn::Vec<F32Tag>;
-using I32 = hn::Vec<I32Tag>;
-using I16 = hn::Vec<I16Tag>;
-using U8 = hn::Vec<U8Tag>;
-constexpr int kLanes = HWY_LANES(float);  // outputs of one vector
-
-#ifndef WEFT_INLINE_LAMBDA
-#define WEFT_INLINE_LAMBDA __attribute__((always_inline))
-// Before a loop of few turns: unrolled whole, so that arrays of vectors stay in registers.
-#if HWY_COMPILER_CLANG
-#define WEFT_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define WEFT_UNROLL _Pragma("GCC unroll 16")
-#endif
-#endif
-
-template <class F, int... I>
-HWY_INLINE void unroll_over(F&& f, std::integer_sequence<int, I...>) {
-  (f(std::integral_constant<int, I>()), ...);
-}
-// f(0), f(1), ... f(N - 1), the index a constant.
-template <int N, class F>
-HWY_INLINE void unroll(F&& f) {
-  unroll_over(f, std::make_integer_sequence<int, N>());
-}
 
 HWY_INLINE U8 broadcast_quad(const int8_t* p) {
   int32_t quad = 0;

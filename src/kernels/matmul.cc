@@ -14,7 +14,9 @@
 #include "kernels/activations-inl.h"
 #include "kernels/activations.h"
 #include "kernels/kernel_table.h"
+#include "kernels/matmul_float-inl.h"
 #include "kernels/panel.h"
+#include "kernels/panel_sums-inl.h"
 #include "kernels/tiles-inl.h"
 #include "kernels/weights-inl.h"
 
@@ -25,17 +27,11 @@ namespace {
 
 // Most rows of a tile, by the registers there are.
 constexpr int kQ8TileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 4 : 12;
-constexpr int kF32TileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 6 : 12;
 // Up to so many rows the weights are taken apart in registers; more than that share an expanded
 // copy in L1.
 constexpr int kDirectRows = HWY_TARGET == HWY_AVX3_DL ? 8 : 4;
-constexpr int kF32DirectRows = kF32TileRows;
-// Rows whose sums are open at once, and the bytes of activations they may take of the L2 cache.
-constexpr int kGroupRows = 72;
-constexpr int64_t kGroupBytes = 1 << 20;
 // Inputs expanded at a time: with the sums of a tile they stay in L1.
 constexpr int kChunkBlocks = 8;
-constexpr int kChunkInputs = 128;  // of float weights
 
 // Vectors of outputs beside each other in a kernel of `rows` rows.
 constexpr int vectors_of(int rows) {
@@ -45,8 +41,6 @@ constexpr int vectors_of(int rows) {
 
 using Q8Kernel = void (*)(const std::byte* weights, int64_t supers, const Q8Cursor& at,
                           float* sums);
-using F32Kernel = void (*)(const std::byte* weights, int64_t inputs, int64_t ahead,
-                           const float* activations, float* sums);
 
 template <class Reader, int kRows>
 void q8_kernel(const std::byte* weights, int64_t supers, const Q8Cursor& at, float* sums) {
@@ -55,25 +49,11 @@ void q8_kernel(const std::byte* weights, int64_t supers, const Q8Cursor& at, flo
   }
 }
 
-template <class Reader, int kRows>
-void f32_kernel(const std::byte* weights, int64_t inputs, int64_t ahead, const float* activations,
-                float* sums) {
-  for (int first = 0; first < kPanelOutputs; first += Reader::kVectors * kLanes) {
-    multiply_f32<Reader, kRows>({weights, first}, inputs, first == 0 ? ahead : 0, activations,
-                                sums + first);
-  }
-}
-
 // Kernels for tiles of 1 ... sizeof...(I) rows; the place of 0 rows stays empty.
 template <template <int> class ReaderOf, int... I>
 constexpr std::array<Q8Kernel, sizeof...(I) + 1> q8_kernels(std::integer_sequence<int, I...>) {
   return {nullptr, q8_kernel<ReaderOf<vectors_of(I + 1)>, I + 1>...};
 }
-template <template <int> class ReaderOf, int... I>
-constexpr std::array<F32Kernel, sizeof...(I) + 1> f32_kernels(std::integer_sequence<int, I...>) {
-  return {nullptr, f32_kernel<ReaderOf<vectors_of(I + 1)>, I + 1>...};
-}
-
 template <DType kType>
 struct QuantizedKernels {
   template <int kVectors>
@@ -85,41 +65,6 @@ struct QuantizedKernels {
   static constexpr auto kExpanded =
       q8_kernels<Expanded>(std::make_integer_sequence<int, kQ8TileRows>());
 };
-
-// Tiles [begin, end) whose sums are open at once.
-struct TileGroup {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t row_begin = 0;
-  int64_t rows = 0;
-};
-
-TileGroup group_from(const Tiling& tiling, int64_t begin, int64_t row_bytes) {
-  const int64_t rows = std::min<int64_t>(kGroupRows, kGroupBytes / std::max<int64_t>(row_bytes, 1));
-  const int64_t tiles = std::max<int64_t>(rows / tiling.most, 1);
-  TileGroup group;
-  group.begin = begin;
-  group.end = std::min(begin + tiles, tiling.count());
-  group.row_begin = tiling.tile(begin).row_begin;
-  const TileRange last = tiling.tile(group.end - 1);
-  group.rows = last.row_begin + last.rows - group.row_begin;
-  return group;
-}
-
-// Writes the sums [rows][kPanelOutputs] of one panel.
-void write_panel(const float* sums, const TileGroup& group, const PackedMatrix& matrix,
-                 int64_t panel, const MatmulOutput& out) {
-  const int64_t first = panel * kPanelOutputs;
-  const int64_t count = std::min<int64_t>(kPanelOutputs, matrix.outputs - first);
-  for (int64_t r = 0; r < group.rows; ++r, sums += kPanelOutputs) {
-    float* to = out.out + (group.row_begin + r) * out.stride + first;
-    for (int64_t o = 0; o < count; ++o) {
-      float value = sums[o];
-      if (out.bias != nullptr) value += out.bias[first + o];
-      to[o] = out.accumulate ? to[o] + value : value;
-    }
-  }
-}
 
 template <DType kType>
 void panel_q8(const std::byte* panel, int64_t blocks, const Tiling& tiling, const TileGroup& group,
@@ -157,35 +102,6 @@ void panel_q8(const std::byte* panel, int64_t blocks, const Tiling& tiling, cons
   }
 }
 
-template <template <int> class ReaderOf, bool kIsF32>
-void panel_f32(DType type, const std::byte* panel, int64_t inputs, const Tiling& tiling,
-               const TileGroup& group, std::byte* activations, float* sums) {
-  static constexpr auto kPacked =
-      f32_kernels<ReaderOf>(std::make_integer_sequence<int, kF32TileRows>());
-  static constexpr auto kExpanded =
-      f32_kernels<F32Reader>(std::make_integer_sequence<int, kF32TileRows>());
-  constexpr int kStep = ReaderOf<1>::kStep;
-  const bool expands = !kIsF32 && group.rows > kF32DirectRows;
-  const int64_t input_bytes = kPanelOutputs * dtype_info(type).block_bytes;
-  HWY_ALIGN std::byte expanded[kChunkInputs * kPanelOutputs * sizeof(float)];
-  for (int64_t i = 0; i < inputs; i += kChunkInputs) {
-    const int64_t count = (std::min<int64_t>(kChunkInputs, inputs - i) + kStep - 1) / kStep * kStep;
-    const std::byte* weights = panel + i * input_bytes;
-    if (expands) {
-      expand_floats<ReaderOf>(weights, count, expanded);
-      weights = expanded;
-    }
-    for (int64_t t = group.begin; t < group.end; ++t) {
-      const TileRange range = tiling.tile(t);
-      const float* rows = f32_tile(activations, range, inputs) + i * range.rows;
-      float* tile_sums = sums + (range.row_begin - group.row_begin) * kPanelOutputs;
-      const int64_t ahead = expands || t > group.begin ? 0 : kPrefetchBytes;
-      const auto index = static_cast<size_t>(range.rows);
-      (expands ? kExpanded[index] : kPacked[index])(weights, count, ahead, rows, tile_sums);
-    }
-  }
-}
-
 void multiply_panel(const PackedMatrix& matrix, int64_t panel, const Tiling& tiling,
                     const TileGroup& group, std::byte* activations, float* sums) {
   const std::byte* data = matrix.data + panel * panel_bytes(matrix.type, matrix.inputs);
@@ -197,28 +113,23 @@ void multiply_panel(const PackedMatrix& matrix, int64_t panel, const Tiling& til
   case type:               \
     return q8(std::integral_constant<DType, type>())
   switch (matrix.type) {
+    WEFT_Q8_CASE(DType::kQ4_0);
+    WEFT_Q8_CASE(DType::kQ4_1);
+    WEFT_Q8_CASE(DType::kQ5_0);
+    WEFT_Q8_CASE(DType::kQ5_1);
+    WEFT_Q8_CASE(DType::kQ8_0);
+    WEFT_Q8_CASE(DType::kQ2_K);
+    WEFT_Q8_CASE(DType::kQ3_K);
+    WEFT_Q8_CASE(DType::kQ4_K);
+    WEFT_Q8_CASE(DType::kQ5_K);
+    WEFT_Q8_CASE(DType::kQ6_K);
+    WEFT_Q8_CASE(DType::kIQ4_NL);
+    WEFT_Q8_CASE(DType::kIQ4_XS);
+    WEFT_Q8_CASE(DType::kMXFP4);
     case DType::kF32:
-      return panel_f32<F32Reader, true>(matrix.type, data, inputs, tiling, group, activations,
-                                        sums);
     case DType::kF16:
-      return panel_f32<F16Reader, false>(matrix.type, data, inputs, tiling, group, activations,
-                                         sums);
     case DType::kBF16:
-      return panel_f32<BF16Reader, false>(matrix.type, data, inputs, tiling, group, activations,
-                                          sums);
-      WEFT_Q8_CASE(DType::kQ4_0);
-      WEFT_Q8_CASE(DType::kQ4_1);
-      WEFT_Q8_CASE(DType::kQ5_0);
-      WEFT_Q8_CASE(DType::kQ5_1);
-      WEFT_Q8_CASE(DType::kQ8_0);
-      WEFT_Q8_CASE(DType::kQ2_K);
-      WEFT_Q8_CASE(DType::kQ3_K);
-      WEFT_Q8_CASE(DType::kQ4_K);
-      WEFT_Q8_CASE(DType::kQ5_K);
-      WEFT_Q8_CASE(DType::kQ6_K);
-      WEFT_Q8_CASE(DType::kIQ4_NL);
-      WEFT_Q8_CASE(DType::kIQ4_XS);
-      WEFT_Q8_CASE(DType::kMXFP4);
+      break;
   }
 #undef WEFT_Q8_CASE
 }
@@ -228,7 +139,7 @@ ActivationFormat activation_format(DType type) {
 }
 
 Tiling tiling_of(ActivationFormat format, int64_t rows) {
-  return {rows, format == ActivationFormat::kQ8 ? kQ8TileRows : kF32TileRows};
+  return {rows, format == ActivationFormat::kQ8 ? kQ8TileRows : kFloatTileRows};
 }
 
 int64_t activation_pieces(ActivationFormat format, int64_t rows) {
@@ -247,11 +158,13 @@ void pack_activations(ActivationFormat format, const RowSource& source, int64_t 
 void matmul(const PackedMatrix& matrix, const std::byte* activations, int64_t rows,
             int64_t panel_begin, int64_t panel_end, const MatmulOutput& out) {
   if (rows == 0) return;
-  const ActivationFormat format = activation_format(matrix.type);
-  const Tiling tiling = tiling_of(format, rows);
-  // Of the starts and sums that a Q8 row keeps for all types, one kind is read.
-  const int64_t packed = packed_activation_bytes(format, 1, matrix.inputs);
-  const int64_t row_bytes = format == ActivationFormat::kQ8 ? packed * 3 / 5 : packed / 2;
+  if (!is_quantized(matrix.type)) {
+    return multiply_float_panels(matrix, activations, rows, panel_begin, panel_end, out);
+  }
+  const Tiling tiling = tiling_of(ActivationFormat::kQ8, rows);
+  // Of the starts and sums that a row keeps for all types, one kind is read.
+  const int64_t row_bytes =
+      packed_activation_bytes(ActivationFormat::kQ8, 1, matrix.inputs) * 3 / 5;
   HWY_ALIGN float sums[kGroupRows * kPanelOutputs];
   for (int64_t tile = 0; tile < tiling.count();) {
     const TileGroup group = group_from(tiling, tile, row_bytes);

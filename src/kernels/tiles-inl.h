@@ -8,6 +8,7 @@
 #define WEFT_TILES_INL_H
 #endif
 
+#include "kernels/panel_sums-inl.h"
 #include "kernels/weights-inl.h"
 
 #if WEFT_SIMD_TARGET
@@ -17,23 +18,6 @@ namespace {
 
 // Registers that the accumulators of a tile may take.
 constexpr int kAccumulators = HWY_TARGET == HWY_AVX2 ? 8 : 24;
-
-template <int kRows, int kVectors>
-HWY_INLINE void load_sums(const float* from, F32 (&sums)[kRows][kVectors]) {
-  WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
-    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
-      sums[r][v] = hn::Load(F32Tag(), from + r * kPanelOutputs + v * kLanes);
-    }
-  }
-}
-template <int kRows, int kVectors>
-HWY_INLINE void store_sums(const F32 (&sums)[kRows][kVectors], float* to) {
-  WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
-    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
-      hn::Store(sums[r][v], F32Tag(), to + r * kPanelOutputs + v * kLanes);
-    }
-  }
-}
 
 // A tile's activations from some block on; see kernels/activations.h.
 struct Q8Cursor {
@@ -127,31 +111,6 @@ HWY_INLINE void multiply_q8(Reader reader, int64_t supers, Q8Cursor at, float* H
     reader.leave_super();
   }
   if constexpr (kKeep) store_sums<kRows, kVectors>(kept, sums);
-}
-
-// The same for float weights: activations [inputs][kRows]; `inputs` is a multiple of the reader's
-// step.
-template <class Reader, int kRows>
-HWY_INLINE void multiply_f32(Reader reader, int64_t inputs, int64_t ahead,
-                             const float* HWY_RESTRICT activations, float* HWY_RESTRICT sums) {
-  constexpr int kVectors = Reader::kVectors;
-  const F32Tag df;
-  F32 kept[kRows][kVectors];
-  load_sums<kRows, kVectors>(sums, kept);
-  for (int64_t k = 0; k < inputs; k += Reader::kStep) {
-    reader.fetch(ahead);
-    unroll<Reader::kStep>([&](auto step) WEFT_INLINE_LAMBDA {
-      F32 w[kVectors];
-      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) w[v] = reader.template weights<step>(v);
-      WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
-        const F32 a = hn::Set(df, activations[r]);
-        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) kept[r][v] = hn::MulAdd(w[v], a, kept[r][v]);
-      }
-      activations += kRows;
-    });
-    reader.next();
-  }
-  store_sums<kRows, kVectors>(kept, sums);
 }
 
 }  // namespace

@@ -35,19 +35,12 @@ HWY_INLINE U8 shift_bytes(U8 v) {
 HWY_INLINE U8 load_bytes(const std::byte* p) {
   return hn::Load(U8Tag(), reinterpret_cast<const uint8_t*>(p));
 }
-HWY_INLINE F32 widen_halves(const std::byte* p) {
-  const hn::Rebind<hwy::float16_t, F32Tag> d;
-  return hn::PromoteTo(F32Tag(), hn::LoadU(d, reinterpret_cast<const hwy::float16_t*>(p)));
-}
 template <class T>
 HWY_INLINE F32 widen_bytes(const std::byte* p) {
   const hn::Rebind<T, F32Tag> d;
   return hn::ConvertTo(F32Tag(),
                        hn::PromoteTo(I32Tag(), hn::LoadU(d, reinterpret_cast<const T*>(p))));
 }
-
-// How far ahead of its use packed weights are fetched from memory.
-constexpr int64_t kPrefetchBytes = 16384;
 
 // What the kernels need to know of a quantized type.
 template <DType kType>
@@ -253,73 +246,6 @@ void expand(const std::byte* panel, int64_t supers, std::byte* out) {
         reader.next_block();
       }
       reader.leave_super();
-    }
-  }
-}
-
-HWY_INLINE void fetch_lines(const std::byte* p, int bytes) {
-  for (int i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
-}
-
-// Float panels: kStep inputs at a time, input `i` of the step, vector v.
-template <int kVectors_>
-struct F32Reader {
-  static constexpr int kVectors = kVectors_;
-  static constexpr int kStep = 1;
-  const std::byte* at;
-  int first;
-  template <int kInput>
-  HWY_INLINE F32 weights(int v) const {
-    return hn::Load(F32Tag(), reinterpret_cast<const float*>(at) + first + v * kLanes);
-  }
-  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 4); }
-  HWY_INLINE void next() { at += kPanelOutputs * 4; }
-};
-
-template <int kVectors_>
-struct F16Reader {
-  static constexpr int kVectors = kVectors_;
-  static constexpr int kStep = 1;
-  const std::byte* at;
-  int first;
-  template <int kInput>
-  HWY_INLINE F32 weights(int v) const {
-    return widen_halves(at + 2 * (first + v * kLanes));
-  }
-  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 2); }
-  HWY_INLINE void next() { at += kPanelOutputs * 2; }
-};
-
-template <int kVectors_>
-struct BF16Reader {
-  static constexpr int kVectors = kVectors_;
-  static constexpr int kStep = 2;
-  const std::byte* at;
-  int first;
-  template <int kInput>
-  HWY_INLINE F32 weights(int v) const {
-    const auto both = hn::Load(I32Tag(), reinterpret_cast<const int32_t*>(at) + first + v * kLanes);
-    if constexpr (kInput == 0) return hn::BitCast(F32Tag(), hn::ShiftLeft<16>(both));
-    return hn::BitCast(F32Tag(), hn::And(both, hn::Set(I32Tag(), -65536)));
-  }
-  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 4); }
-  HWY_INLINE void next() { at += kPanelOutputs * 4; }
-};
-
-// Expands `inputs` inputs of a float panel to F32; a BF16 panel has an even number of them.
-template <template <int> class Reader>
-void expand_floats(const std::byte* panel, int64_t inputs, std::byte* out) {
-  using R = Reader<1>;
-  for (int first = 0; first < kPanelOutputs; first += kLanes) {
-    R reader{panel, first};
-    auto* to = reinterpret_cast<float*>(out) + first;
-    for (int64_t i = 0; i < inputs; i += R::kStep) {
-      if (first == 0) reader.fetch(kPrefetchBytes);
-      unroll<R::kStep>([&](auto k) WEFT_INLINE_LAMBDA {
-        hn::Store(reader.template weights<k>(0), F32Tag(), to);
-        to += kPanelOutputs;
-      });
-      reader.next();
     }
   }
 }

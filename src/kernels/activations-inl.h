@@ -46,10 +46,7 @@ class SourceRow {
  public:
   SourceRow() = default;
   SourceRow(const RowSource& source, int64_t row, int64_t inputs)
-      : op_(source.op),
-        x_(source.x + row * source.stride),
-        weight_(source.weight),
-        inputs_(inputs) {
+      : op_(source.op), x_(source.row(row)), weight_(source.weight), inputs_(inputs) {
     if (op_ == RowSource::Op::kRmsNorm) scale_ = norm_scale(source.eps);
   }
 

@@ -51,8 +51,13 @@ struct RowSource {
   Op op = Op::kPlain;
   const float* x = nullptr;       // [rows, stride]
   int64_t stride = 0;             // floats from one row to the next
+  const int32_t* rows = nullptr;  // which rows of x, in this order; null: all as they lie
   const float* weight = nullptr;  // [inputs], kRmsNorm
   float eps = 0;                  // kRmsNorm
+
+  const float* row(int64_t index) const {
+    return x + (rows == nullptr ? index : int64_t{rows[index]}) * stride;
+  }
 };
 
 // Where a product goes: out[r, o] = product (+ bias[o]) (+ out[r, o]).
@@ -123,6 +128,7 @@ struct KernelTable {
   // One row's values, from the packed form: embeddings, and tests.
   void (*unpack_row)(const PackedMatrix& matrix, int64_t row, float* out /*[inputs]*/);
   ActivationFormat (*activation_format)(DType type);
+  // At most `rows` times those of one row.
   int64_t (*activation_bytes)(ActivationFormat format, int64_t rows, int64_t inputs);
   // Pieces into which packing `rows` rows may be split, and the packing of pieces [begin, end).
   int64_t (*activation_pieces)(ActivationFormat format, int64_t rows);

@@ -57,7 +57,7 @@ void pack_activations(ActivationFormat format, const RowSource& source, int64_t 
                       int64_t inputs, int64_t piece_begin, int64_t piece_end, std::byte* packed) {
   WEFT_CHECK(format == ActivationFormat::kF32);
   for (int64_t r = piece_begin; r < piece_end; ++r) {
-    const float* x = source.x + r * source.stride;
+    const float* x = source.row(r);
     float* out = reinterpret_cast<float*>(packed) + r * inputs;
     switch (source.op) {
       case RowSource::Op::kPlain:

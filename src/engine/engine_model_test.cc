@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "device/cpu/cpu_executor.h"
@@ -32,6 +33,7 @@ const std::vector<TokenId> kGreedy{424, 188, 196, 460, 497, 301, 340, 497, 301, 
                                    476, 215, 117, 313, 327, 270, 327, 421, 117, 312, 271, 366};
 
 struct HostOptions {
+  std::string model = "qwen3";
   KvType kv_type = KvType::kF32;
   int threads = 1;
   int chunk_rows = 256;
@@ -43,8 +45,8 @@ struct HostOptions {
 class Host {
  public:
   explicit Host(const HostOptions& options)
-      : checkpoint_(
-            *Checkpoint::open(std::filesystem::path(WEFT_TEST_DATA) / "tiny/qwen3/f32.gguf")),
+      : checkpoint_(*Checkpoint::open(std::filesystem::path(WEFT_TEST_DATA) / "tiny" /
+                                      options.model / "f32.gguf")),
         model_(*build_model(checkpoint_)) {
     CpuOptions cpu;
     cpu.kernels = *find_kernels("auto");
@@ -116,8 +118,8 @@ std::vector<Request> eight_requests() {
 
 // Each alone, one after the other.
 std::vector<std::shared_ptr<RecordingSink>> play_alone(const std::vector<Request>& requests,
-                                                       KvType kv_type) {
-  Host host({.kv_type = kv_type});
+                                                       const HostOptions& options) {
+  Host host(options);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (const Request& request : requests) {
     sinks.push_back(host.submit(request));
@@ -126,9 +128,18 @@ std::vector<std::shared_ptr<RecordingSink>> play_alone(const std::vector<Request
   return sinks;
 }
 
-class EngineOnTheCpu : public testing::TestWithParam<KvType> {};
+class EngineOnTheCpu : public testing::TestWithParam<std::tuple<std::string, KvType>> {
+ protected:
+  HostOptions host(HostOptions options) const {
+    options.model = std::get<0>(GetParam());
+    options.kv_type = std::get<1>(GetParam());
+    return options;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(KvTypes, EngineOnTheCpu,
-                         testing::Values(KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8_0));
+                         testing::Combine(testing::Values("qwen3", "qwen3moe"),
+                                          testing::Values(KvType::kF32, KvType::kF16, KvType::kBF16,
+                                                          KvType::kQ8_0)));
 
 TEST(EngineOnACpu, GreedyTextIsTheReferences) {
   Host host({});
@@ -146,12 +157,12 @@ TEST(EngineOnACpu, GreedyTextIsTheReferences) {
 // Bitwise: every token, logprob and alternative.
 TEST_P(EngineOnTheCpu, AloneOrAmongSevenOthersIsTheSame) {
   const auto requests = eight_requests();
-  const auto alone = play_alone(requests, GetParam());
+  const auto alone = play_alone(requests, host({}));
   const std::vector<HostOptions> hosts = {
-      {.kv_type = GetParam(), .threads = 2},
-      {.kv_type = GetParam(), .chunk_rows = 7},
-      {.kv_type = GetParam(), .chunk_rows = 64, .slots = 3},
-      {.kv_type = GetParam(), .chunk_rows = 33, .blocks = 6},
+      host({.threads = 2}),
+      host({.chunk_rows = 7}),
+      host({.chunk_rows = 64, .slots = 3}),
+      host({.chunk_rows = 33, .blocks = 6}),
   };
   for (const HostOptions& options : hosts) {
     Host host(options);

@@ -10,9 +10,26 @@ namespace weft {
 namespace {
 
 constexpr Architecture kArchitectures[] = {
-    {.name = "llama", .interleaved_rope = true, .rope_factors = true, .layer = llama_layer},
-    {.name = "qwen2", .interleaved_rope = false, .rope_factors = false, .layer = qwen2_layer},
-    {.name = "qwen3", .interleaved_rope = false, .rope_factors = false, .layer = qwen3_layer},
+    {.name = "llama",
+     .interleaved_rope = true,
+     .rope_factors = true,
+     .feed_forward = FeedForward::kEither,
+     .layer = llama_layer},
+    {.name = "qwen2",
+     .interleaved_rope = false,
+     .rope_factors = false,
+     .feed_forward = FeedForward::kDense,
+     .layer = qwen2_layer},
+    {.name = "qwen3",
+     .interleaved_rope = false,
+     .rope_factors = false,
+     .feed_forward = FeedForward::kDense,
+     .layer = qwen3_layer},
+    {.name = "qwen3moe",
+     .interleaved_rope = false,
+     .rope_factors = false,
+     .feed_forward = FeedForward::kExperts,
+     .layer = qwen3moe_layer},
 };
 
 }  // namespace

@@ -60,9 +60,17 @@ constexpr KnownKey kKnownKeys[] = {
     {"embedding_scale", Use::kZeroOrOne},
     {"residual_scale", Use::kZeroOrOne},
     {"use_parallel_residual", Use::kZero},
-    {"expert_count", Use::kZero},
-    {"expert_used_count", Use::kZero},
+    {"expert_count", Use::kRead},
+    {"expert_used_count", Use::kRead},
+    {"expert_feed_forward_length", Use::kRead},
     {"expert_shared_count", Use::kZero},
+    {"expert_shared_feed_forward_length", Use::kZero},
+    {"expert_weights_norm", Use::kOne},  // the chosen experts' shares add up to 1
+    {"expert_weights_scale", Use::kZeroOrOne},
+    {"expert_gating_func", Use::kZeroOrOne},  // 1: softmax
+    {"expert_group_count", Use::kZeroOrOne},
+    {"expert_group_used_count", Use::kZeroOrOne},
+    {"moe_every_n_layers", Use::kZeroOrOne},
     {"leading_dense_block_count", Use::kZero},
     {"nextn_predict_layers", Use::kZero},
 };
@@ -129,6 +137,21 @@ class Keys {
     return static_cast<int>(*value);
   }
 
+  // 0 where the key is absent or 0.
+  Result<int> count_or_none(std::string_view name, int64_t max) const {
+    WEFT_ASSIGN(const std::optional<int64_t> value, metadata_.get_int(full(name)));
+    if (value.value_or(0) == 0) return 0;
+    return count(name, max);
+  }
+
+  // A key that says something only beside `other`, which is absent or 0.
+  Status check_absent(std::string_view name, std::string_view other) const {
+    WEFT_ASSIGN(const std::optional<int64_t> value, metadata_.get_int(full(name)));
+    if (value.value_or(0) == 0) return {};
+    return Error{ErrorKind::kCorrupt, fmt::format("metadata key '{}' is {}, but '{}' says none",
+                                                  full(name), *value, full(other))};
+  }
+
   // A finite number of at least `min`; `fallback` where the key is absent, which NaN forbids.
   Result<float> real(std::string_view name, double min, double fallback = std::nan("")) const {
     WEFT_ASSIGN(const std::optional<double> value, metadata_.get_float(full(name)));
@@ -161,6 +184,23 @@ constexpr int64_t kMaxWidth = 1 << 20;  // hidden, ffn
 constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxVocab = 1 << 24;
+constexpr int64_t kMaxExperts = 1 << 12;
+
+Status read_feed_forward(const Keys& keys, FeedForward kind, ModelConfig& config) {
+  WEFT_ASSIGN(config.ffn, keys.count("feed_forward_length", kMaxWidth));
+  if (kind != FeedForward::kExperts) {
+    WEFT_ASSIGN(const int experts, keys.count_or_none("expert_count", kMaxExperts));
+    if (experts > 0 && kind == FeedForward::kDense) {
+      return Error{ErrorKind::kUnsupported, fmt::format("metadata key '{}' = {} is not implemented",
+                                                        keys.full("expert_count"), experts)};
+    }
+    if (experts == 0) return keys.check_absent("expert_used_count", "expert_count");
+  }
+  WEFT_ASSIGN(config.experts, keys.count("expert_count", kMaxExperts));
+  WEFT_ASSIGN(config.experts_used, keys.count("expert_used_count", config.experts));
+  WEFT_ASSIGN(config.expert_ffn, keys.count("expert_feed_forward_length", kMaxWidth, config.ffn));
+  return {};
+}
 
 Status read_heads(const Keys& keys, ModelConfig& config) {
   WEFT_ASSIGN(config.heads, keys.count("attention.head_count", kMaxHeads));
@@ -239,7 +279,7 @@ Result<ModelConfig> read_config(const Metadata& metadata, const Checkpoint& chec
   WEFT_RETURN_IF_ERROR(keys.check_all());
   WEFT_ASSIGN(config.layers, keys.count("block_count", kMaxLayers));
   WEFT_ASSIGN(config.hidden, keys.count("embedding_length", kMaxWidth));
-  WEFT_ASSIGN(config.ffn, keys.count("feed_forward_length", kMaxWidth));
+  WEFT_RETURN_IF_ERROR(read_feed_forward(keys, architecture->feed_forward, config));
   WEFT_ASSIGN(config.trained_context, keys.count("context_length", INT32_MAX));
   WEFT_ASSIGN(config.rms_eps, keys.real("attention.layer_norm_rms_epsilon", 0.0));
   WEFT_RETURN_IF_ERROR(read_heads(keys, config));

@@ -35,6 +35,10 @@ WeightId LayerBuilder::matrix(const std::string& name, int64_t outputs, int64_t 
   return find(name, {outputs, inputs});
 }
 
+WeightId LayerBuilder::expert_matrices(const std::string& name, int64_t outputs, int64_t inputs) {
+  return find(name, {config().experts, outputs, inputs});
+}
+
 WeightId LayerBuilder::vector(const std::string& name, int64_t elements) {
   const WeightId id = find(name, {elements});
   if (id == WeightId::kNone) return id;
@@ -105,6 +109,29 @@ Op LayerBuilder::swiglu() {
 Op LayerBuilder::ffn_output(std::string_view name, Bias bias) {
   return linear(Stream::kFfn, Stream::kHidden, true,
                 std::array{Projection{name, config().hidden, bias}});
+}
+
+Op LayerBuilder::router(std::string_view name) {
+  return linear(Stream::kNormed, Stream::kRouter, false,
+                std::array{Projection{name, config().experts}});
+}
+
+Op LayerBuilder::experts(std::string_view gate, std::string_view up, std::string_view down) {
+  // Early Mixtral files have "ffn_gate.0.weight" and so on.
+  if (has("ffn_gate.0.weight")) {
+    fail(ErrorKind::kUnsupported,
+         fmt::format("tensor '{}ffn_gate.0.weight': files with a tensor for each expert, as they "
+                     "were made before experts shared '{}{}.weight', are not implemented; convert "
+                     "the model again",
+                     prefix_, prefix_, gate));
+  }
+  Op op{.kind = OpKind::kExperts, .in = Stream::kNormed, .out = Stream::kHidden, .add = true};
+  const int ffn = config().expert_ffn;
+  const int hidden = config().hidden;
+  op.weights[0] = expert_matrices(std::string(gate) + ".weight", ffn, hidden);
+  op.weights[1] = expert_matrices(std::string(up) + ".weight", ffn, hidden);
+  op.weights[2] = expert_matrices(std::string(down) + ".weight", hidden, ffn);
+  return op;
 }
 
 Status LayerBuilder::check_all_used() const {

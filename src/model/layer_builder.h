@@ -46,9 +46,13 @@ class LayerBuilder {
   Op gate_up(std::string_view gate, std::string_view up, Bias bias);     // normed -> gate, up
   Op swiglu();                                                           // gate, up -> ffn
   Op ffn_output(std::string_view name, Bias bias);                       // hidden += ffn x W
+  Op router(std::string_view name);                                      // normed -> router
+  // normed, router -> hidden += what the row's experts give; the names of [experts, ...] tensors
+  Op experts(std::string_view gate, std::string_view up, std::string_view down);
 
-  // A weight matrix in any type, or a vector (norm, bias) in a plain one.
+  // A weight matrix in any type, one for each expert, or a vector (norm, bias) in a plain one.
   WeightId matrix(const std::string& name, int64_t outputs, int64_t inputs);
+  WeightId expert_matrices(const std::string& name, int64_t outputs, int64_t inputs);
   WeightId vector(const std::string& name, int64_t elements);
   bool has(const std::string& name) const { return checkpoint_.find(prefix_ + name) != nullptr; }
 

@@ -47,6 +47,8 @@ int Model::width(Stream stream) const {
       return 2 * config.ffn;
     case Stream::kFfn:
       return config.ffn;
+    case Stream::kRouter:
+      return config.experts;
   }
   WEFT_CHECK(false, "no such stream: {}", static_cast<int>(stream));
 }

@@ -30,6 +30,9 @@ struct ModelConfig {
   int kv_heads = 0;
   int head_dim = 0;
   int ffn = 0;
+  int experts = 0;       // of a layer; 0: its feed-forward network is dense
+  int experts_used = 0;  // by a row
+  int expert_ffn = 0;
   int vocab = 0;
   int trained_context = 0;
   float rms_eps = 0;
@@ -57,7 +60,9 @@ enum class Stream : uint8_t {
   kAttention,  // [heads * head_dim]
   kGateUp,     // [ffn | ffn]
   kFfn,        // [ffn]
+  kRouter,     // [experts] what an expert is chosen by
 };
+inline constexpr size_t kStreams = 7;
 
 enum class OpKind : uint8_t {
   kRmsNorm,    // out = rms_norm(in) * weights[0]
@@ -68,6 +73,10 @@ enum class OpKind : uint8_t {
   kStoreKv,    // writes kQkv's keys and values to the cache
   kAttention,  // out = attention(queries of in, cache)
   kSwiGlu,     // out = silu(gate) * up
+  kExperts,    // out += sum over the row's experts e of p[e] * down[e] x (silu(gate[e] x in) *
+               // (up[e] x in)); weights: gate, up [experts, expert_ffn, hidden], down [experts,
+               // hidden, expert_ffn]. The row's experts are the experts_used largest of kRouter, of
+               // equal ones the first; p is the softmax over all, scaled so that theirs add up to 1
 };
 
 struct Op {
@@ -93,8 +102,8 @@ struct Model {
   int width(Stream stream) const;
 };
 
-// Finds the architecture (llama, qwen2, qwen3), reads its config, checks every weight's presence,
-// shape and type. Views point into the checkpoint, which must outlive the model.
+// Finds the architecture (llama, qwen2, qwen3, qwen3moe), reads its config, checks every weight's
+// presence, shape and type. Views point into the checkpoint, which must outlive the model.
 Result<Model> build_model(const Checkpoint& checkpoint);
 
 }  // namespace weft

@@ -118,18 +118,19 @@ TEST_P(QuantaTest, ADroppedPassLeavesNothingBehind) {
 }
 
 // Contexts over kSegmentKeys, where one decode row is cut into segments if that balances better,
-// alone and beside short ones.
-TEST_P(QuantaTest, AnyNumberOfThreadsGivesTheSameBits) {
-  const Expected expected("qwen2");
+// alone and beside short ones; experts with few rows and with many.
+void any_number_of_threads_gives_the_same_bits(const std::string& name,
+                                               const DriverOptions& options) {
+  const Expected expected(name);
   Tokens prompt;
   while (prompt.size() < 700)
     prompt.insert(prompt.end(), expected.prompt.begin(), expected.prompt.end());
   std::vector<Logits> wanted;
   for (const int threads : {1, 2, 3}) {
-    DriverOptions long_context = options();
+    DriverOptions long_context = options;
     long_context.threads = threads;
     long_context.context = 900;
-    Driver driver("qwen2", long_context);
+    Driver driver(name, long_context);
     EXPECT_EQ(driver.executor().cores(0), threads);
     auto deep = driver.open(0);
     auto shallow = driver.open(1);
@@ -150,6 +151,12 @@ TEST_P(QuantaTest, AnyNumberOfThreadsGivesTheSameBits) {
     if (wanted.empty()) wanted = got;
     EXPECT_TRUE(same_bits(got, wanted)) << threads;
   }
+}
+TEST_P(QuantaTest, AnyNumberOfThreadsGivesTheSameBits) {
+  any_number_of_threads_gives_the_same_bits("qwen2", options());
+}
+TEST_P(QuantaTest, AnyNumberOfThreadsGivesTheSameBitsOfExperts) {
+  any_number_of_threads_gives_the_same_bits("qwen3moe", options());
 }
 
 TEST_P(QuantaTest, SeededTokensSurvivePreemptionAndNeighbours) {
@@ -228,14 +235,15 @@ std::span<std::byte> tensor_bytes(std::vector<std::byte>& file, const std::strin
   return std::span(file).subspan(static_cast<size_t>(view.data() - file.data()), view.size());
 }
 
-TEST_P(QuantaTest, ALogitThatIsNoNumberIsReportedAndHarmsNobodyElse) {
-  std::vector<std::byte> file = file_bytes("llama");
+void a_logit_that_is_no_number_is_reported_and_harms_nobody_else(const std::string& name,
+                                                                 const DriverOptions& options) {
+  std::vector<std::byte> file = file_bytes(name);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   // Token 9's embedding is broken: only rows that follow it are.
   std::memcpy(tensor_bytes(file, "token_embd.weight").subspan(9 * 64 * sizeof(float)).data(), &nan,
               sizeof nan);
-  const Expected expected("llama");
-  Driver driver(file, options());
+  const Expected expected(name);
+  Driver driver(file, options);
   auto healthy = driver.open(0);
   auto broken = driver.open(1);
   Tokens prompt = expected.prompt;
@@ -250,6 +258,10 @@ TEST_P(QuantaTest, ALogitThatIsNoNumberIsReportedAndHarmsNobodyElse) {
   EXPECT_FALSE(outputs[1].finite);
   const auto second = driver.run({Driver::next(healthy), Driver::next(broken)});
   EXPECT_EQ(second[0].token, wanted[1]);
+}
+TEST_P(QuantaTest, ALogitThatIsNoNumberIsReportedAndHarmsNobodyElse) {
+  a_logit_that_is_no_number_is_reported_and_harms_nobody_else("llama", options());
+  a_logit_that_is_no_number_is_reported_and_harms_nobody_else("qwen3moe", options());
 }
 
 TEST_P(QuantaTest, TheFileIsNotReadAfterLoading) {

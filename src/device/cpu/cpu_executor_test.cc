@@ -35,7 +35,7 @@ class TinyModelTest : public ::testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(All, TinyModelTest,
                          ::testing::Combine(::testing::ValuesIn(test::kernel_names()),
                                             ::testing::Values("llama", "llama3-rope", "qwen2",
-                                                              "qwen3")),
+                                                              "qwen3", "qwen3moe", "mixtral")),
                          [](const auto& info) {
                            std::string name =
                                std::get<0>(info.param) + "_" + std::get<1>(info.param);
@@ -124,6 +124,42 @@ TEST_P(TinyModelTest, SequencesDoNotFeelEachOther) {
   EXPECT_EQ(got, wanted);
 }
 
+// How far rows of logits are from the expected ones, relative to these.
+struct Distance {
+  double whole = 0;   // of all rows
+  double median = 0;  // of the rows
+};
+Distance distance(const std::vector<Logits>& logits, const Logits& expected) {
+  const size_t vocab = logits[0].size();
+  double squares = 0;
+  double reference = 0;
+  std::vector<double> rows;
+  for (size_t row = 0; row < logits.size(); ++row) {
+    double row_squares = 0;
+    double row_reference = 0;
+    for (size_t i = 0; i < vocab; ++i) {
+      const float want = expected[row * vocab + i];
+      row_squares += std::pow(double{logits[row][i]} - want, 2);
+      row_reference += std::pow(double{want}, 2);
+    }
+    rows.push_back(std::sqrt(row_squares / row_reference));
+    squares += row_squares;
+    reference += row_reference;
+  }
+  std::nth_element(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(rows.size() / 2),
+                   rows.end());
+  return {std::sqrt(squares / reference), rows[rows.size() / 2]};
+}
+
+// Where two experts nearly tie, a little noise takes the other one: such rows may be far off, the
+// others may not.
+void expect_close(const std::vector<Logits>& logits, const Expected& expected, bool experts,
+                  double bound) {
+  const Distance d = distance(logits, expected.logits);
+  EXPECT_LT(experts ? d.median : d.whole, bound);
+  EXPECT_LT(d.whole, 0.25);
+}
+
 TEST_P(TinyModelTest, QuantizedWeightsStayClose) {
   const Expected expected(model());
   DriverOptions quantized = options();
@@ -131,41 +167,30 @@ TEST_P(TinyModelTest, QuantizedWeightsStayClose) {
   Driver driver(model(), quantized);
   auto sequence = driver.open(0);
   const auto logits = driver.all_logits(sequence, expected.prompt, 64);
-  const size_t vocab = logits[0].size();
-  double squares = 0;
-  double reference = 0;
+  expect_close(logits, expected, driver.model().config.experts > 0, 0.05);
+  const auto vocab = static_cast<ptrdiff_t>(logits[0].size());
   int agree = 0;
   for (size_t row = 0; row < logits.size(); ++row) {
-    const Logits want(expected.logits.begin() + static_cast<ptrdiff_t>(row * vocab),
-                      expected.logits.begin() + static_cast<ptrdiff_t>((row + 1) * vocab));
-    for (size_t i = 0; i < vocab; ++i) {
-      squares += std::pow(double{logits[row][i]} - want[i], 2);
-      reference += std::pow(double{want[i]}, 2);
-    }
-    agree += std::max_element(want.begin(), want.end()) - want.begin() ==
+    const auto want = expected.logits.begin() + static_cast<ptrdiff_t>(row) * vocab;
+    agree += std::max_element(want, want + vocab) - want ==
              std::max_element(logits[row].begin(), logits[row].end()) - logits[row].begin();
   }
-  EXPECT_LT(std::sqrt(squares / reference), 0.05);
   EXPECT_GT(agree, 80);
 }
 
 TEST_P(TinyModelTest, CacheTypesStayClose) {
   const Expected expected(model());
   for (const KvType type : {KvType::kF16, KvType::kBF16, KvType::kQ8_0}) {
+    SCOPED_TRACE(kv_type_name(type));
     DriverOptions narrow = options();
     narrow.kv_type = type;
     Driver driver(model(), narrow);
     auto sequence = driver.open(0);
-    const auto logits = driver.all_logits(sequence, expected.prompt, 40);
-    double squares = 0;
-    double reference = 0;
-    for (size_t i = 0; i < expected.logits.size(); ++i) {
-      const float got = logits[i / logits[0].size()][i % logits[0].size()];
-      squares += std::pow(double{got} - expected.logits[i], 2);
-      reference += std::pow(double{expected.logits[i]}, 2);
-    }
-    EXPECT_LT(std::sqrt(squares / reference), type == KvType::kF16 ? 0.002 : 0.03)
-        << kv_type_name(type);
+    const bool experts = driver.model().config.experts > 0;
+    expect_close(driver.all_logits(sequence, expected.prompt, 40), expected, experts,
+                 type == KvType::kF16 ? 0.002
+                 : experts            ? 0.05
+                                      : 0.03);
   }
 }
 

@@ -9,8 +9,6 @@
 namespace weft {
 namespace {
 
-constexpr size_t kStreams = 6;
-
 // Compiles one list of operations.
 class Compiler {
  public:
@@ -62,6 +60,9 @@ class Compiler {
       case OpKind::kAttention:
         steps_.emplace_back(AttentionStep{});
         break;
+      case OpKind::kExperts:
+        add_experts(op);
+        break;
     }
   }
 
@@ -73,33 +74,60 @@ class Compiler {
   }
 
   void add_linear(const Op& op) {
-    const Source& from = source(op.in);
+    MultiplyStep step = reading(op.in);
+    step.out = op.out;
+    WEFT_CHECK(step.in != step.out, "a multiplication cannot write what it reads");
+    step.add = op.add;
+    for (size_t i = 0; i < op.weights.size() && op.weights[i] != WeightId::kNone; ++i) {
+      add_product(step, op.weights[i], weights_.vector(op.biases[i]));
+    }
+    changed(op.out);
+    steps_.emplace_back(step);
+  }
+
+  void add_experts(const Op& op) {
+    ExpertsStep step;
+    step.gate_up = reading(op.in);
+    for (size_t i = 0; i < 2; ++i) add_product(step.gate_up, op.weights[i], nullptr);
+    step.down.source = RowSource::Op::kSwiGlu;
+    add_product(step.down, op.weights[2], nullptr);
+    step.down.out = op.out;
+    step.down.add = op.add;
+    WEFT_CHECK(op.out == Stream::kHidden && op.add, "experts add to the residual stream");
+    changed(op.out);
+    steps_.emplace_back(step);
+  }
+
+  // A multiplication of the rows of `stream`, without its weights.
+  MultiplyStep reading(Stream stream) {
+    const Source& from = source(stream);
     WEFT_CHECK(!from.stale, "an operation reads a norm of what has changed since");
+    WEFT_CHECK(from.in != Stream::kNormed && from.in != Stream::kFfn,
+               "an operation reads a stream before it is made");
     MultiplyStep step;
     step.source = from.op;
     step.in = from.in;
     step.norm = from.norm;
-    WEFT_CHECK(step.in != Stream::kNormed && step.in != Stream::kFfn,
-               "an operation reads a stream before it is made");
-    step.out = op.out;
-    WEFT_CHECK(step.in != step.out, "a multiplication cannot write what it reads");
-    step.add = op.add;
-    int64_t column = 0;
-    for (size_t i = 0; i < op.weights.size() && op.weights[i] != WeightId::kNone; ++i) {
-      const PackedMatrix matrix = weights_.matrix(op.weights[i]);
-      step.inputs = matrix.inputs;
-      MultiplyStep::Product& product = step.products[i];
-      product.matrix = matrix;
-      product.bias = weights_.vector(op.biases[i]);
-      product.column = column;
-      product.panels = (matrix.outputs + kernels_.panel_outputs - 1) / kernels_.panel_outputs;
-      product.format = format_index(step, kernels_.activation_format(matrix.type));
-      column += matrix.outputs;
-      step.panels += product.panels;
-      ++step.product_count;
-    }
-    for (Source& s : sources_) s.stale |= s.op != RowSource::Op::kPlain && s.in == op.out;
-    steps_.emplace_back(step);
+    return step;
+  }
+
+  // Its outputs follow those of the products before it.
+  void add_product(MultiplyStep& step, WeightId weight, const float* bias) {
+    const PackedMatrix matrix = weights_.matrix(weight);
+    MultiplyStep::Product& product = step.products[static_cast<size_t>(step.product_count++)];
+    step.inputs = matrix.inputs;
+    product.matrix = matrix;
+    product.bias = bias;
+    product.column = step.outputs;
+    product.panels = (matrix.outputs + kernels_.panel_outputs - 1) / kernels_.panel_outputs;
+    product.format = format_index(step, kernels_.activation_format(matrix.type));
+    product.expert_bytes = weights_.expert_bytes(weight);
+    step.outputs += matrix.outputs;
+    step.panels += product.panels;
+  }
+
+  void changed(Stream stream) {
+    for (Source& s : sources_) s.stale |= s.op != RowSource::Op::kPlain && s.in == stream;
   }
 
   static int format_index(MultiplyStep& step, ActivationFormat format) {
@@ -129,6 +157,36 @@ Plan make_plan(const Model& model, const PackedWeights& weights, const KernelTab
   head.weights[0] = model.head;
   plan.head = std::get<MultiplyStep>(Compiler(weights, kernels).compile(std::array{norm, head})[0]);
   return plan;
+}
+
+void MultiplyStep::pack(const KernelTable& kernels, const RowSource& from, int64_t rows,
+                        int64_t part, int64_t parts, const Activations& packed) const {
+  for (size_t f = 0; f < static_cast<size_t>(format_count); ++f) {
+    const int64_t pieces = kernels.activation_pieces(formats[f], rows);
+    const int64_t begin = pieces * part / parts;
+    const int64_t end = pieces * (part + 1) / parts;
+    if (begin == end) continue;
+    kernels.pack_activations(formats[f], from, rows, inputs, begin, end, packed[f]);
+  }
+}
+
+void MultiplyStep::multiply(const KernelTable& kernels, int64_t expert, const Activations& packed,
+                            int64_t rows, int64_t panel_begin, int64_t panel_end,
+                            const MatmulOutput& first) const {
+  int64_t first_panel = 0;
+  for (size_t i = 0; i < static_cast<size_t>(product_count); ++i) {
+    const Product& product = products[i];
+    const int64_t from = std::max(panel_begin - first_panel, int64_t{0});
+    const int64_t to = std::min(panel_end - first_panel, product.panels);
+    first_panel += product.panels;
+    if (from >= to) continue;
+    PackedMatrix matrix = product.matrix;
+    matrix.data += expert * product.expert_bytes;
+    MatmulOutput target = first;
+    target.out += product.column;
+    target.bias = product.bias;
+    kernels.matmul(matrix, packed[static_cast<size_t>(product.format)], rows, from, to, target);
+  }
 }
 
 bool MultiplyStep::packs_in_one_piece(const KernelTable& kernels, int64_t rows) const {

@@ -30,6 +30,7 @@ Status QuantumRunner::allocate(const CpuOptions& options) {
                                           limits_.context));
   WEFT_ASSIGN(workspace_,
               Workspace::create(model_, plan_, kernels_, layout_, limits_, options.threads));
+  WEFT_ASSIGN(experts_, Experts::create(model_.config, plan_, kernels_, limits_, options.threads));
   for (AttentionPlan* plan : {&attention_, &output_attention_}) {
     WEFT_ASSIGN(*plan, AttentionPlan::create(kernels_, layout_, model_.config.heads,
                                              options.threads, limits_));
@@ -105,6 +106,8 @@ void QuantumRunner::run_step(ThreadPool::Worker& worker, const Step& step, int l
     multiply(worker, *product, rows, stream_rows(product->out, rows));
   } else if (const auto* row = std::get_if<RowStep>(&step)) {
     row_step(worker, *row, layer);
+  } else if (const auto* mixture = std::get_if<ExpertsStep>(&step)) {
+    experts(worker, *mixture, rows);
   } else {
     if (rows.last_layer) keep_outputs_only(worker, rows);
     attention(worker, layer, rows);
@@ -141,14 +144,6 @@ void QuantumRunner::pack_together(ThreadPool::Worker& worker, const MultiplyStep
   });
 }
 
-void QuantumRunner::pack_alone(const MultiplyStep& step, const Rows& rows,
-                               Workspace::Activations& out) {
-  const RowSource from = source(step, rows);
-  for (size_t f = 0; f < static_cast<size_t>(step.format_count); ++f) {
-    kernels_.pack_activations(step.formats[f], from, rows.count, step.inputs, 0, 1, out[f].data());
-  }
-}
-
 void QuantumRunner::multiply(ThreadPool::Worker& worker, const MultiplyStep& step, const Rows& rows,
                              float* out) {
   if (rows.count == 0) return;
@@ -157,23 +152,16 @@ void QuantumRunner::multiply(ThreadPool::Worker& worker, const MultiplyStep& ste
   const bool alone = step.packs_in_one_piece(kernels_, rows.count);
   bool packed = !alone;
   if (!alone) pack_together(worker, step, rows);
-  Workspace::Activations& activations =
-      alone ? workspace_.own_activations[static_cast<size_t>(worker.index())]
-            : workspace_.activations;
+  const Activations activations =
+      starts(alone ? workspace_.own_activations[static_cast<size_t>(worker.index())]
+                   : workspace_.activations);
   const int64_t stride = &step == &plan_.head ? model_.config.vocab : model_.width(step.out);
+  const MatmulOutput first{.out = out, .stride = stride, .accumulate = step.add};
   worker.parallel_for(step.panels, grain(step.panels, worker), [&](int64_t begin, int64_t end) {
-    if (!std::exchange(packed, true)) pack_alone(step, rows, activations);
-    int64_t first = 0;
-    for (size_t i = 0; i < static_cast<size_t>(step.product_count); ++i) {
-      const MultiplyStep::Product& product = step.products[i];
-      const int64_t from = std::max(begin - first, int64_t{0});
-      const int64_t to = std::min(end - first, product.panels);
-      first += product.panels;
-      if (from >= to) continue;
-      const MatmulOutput target{out + product.column, stride, product.bias, step.add};
-      kernels_.matmul(product.matrix, activations[static_cast<size_t>(product.format)].data(),
-                      rows.count, from, to, target);
+    if (!std::exchange(packed, true)) {
+      step.pack(kernels_, source(step, rows), rows.count, 0, 1, activations);
     }
+    step.multiply(kernels_, 0, activations, rows.count, begin, end, first);
   });
 }
 
@@ -236,6 +224,15 @@ void QuantumRunner::attention(ThreadPool::Worker& worker, int layer, const Rows&
   operands.out = workspace_.stream(Stream::kAttention);
   operands.out_stride = model_.width(Stream::kAttention);
   (rows.last_layer ? output_attention_ : attention_).run(worker, operands);
+}
+
+void QuantumRunner::experts(ThreadPool::Worker& worker, const ExpertsStep& step, const Rows& rows) {
+  Experts::Operands operands;
+  operands.logits = workspace_.stream(Stream::kRouter);
+  operands.in = source(step.gate_up, rows);
+  operands.out = rows.hidden;
+  operands.rows = rows.count;
+  experts_.run(worker, step, operands);
 }
 
 void QuantumRunner::head(ThreadPool::Worker& worker, const Rows& rows) {

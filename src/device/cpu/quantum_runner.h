@@ -9,6 +9,7 @@
 #include "device/cpu/attention.h"
 #include "device/cpu/batch.h"
 #include "device/cpu/cpu_executor.h"
+#include "device/cpu/experts.h"
 #include "device/cpu/packed_weights.h"
 #include "device/cpu/plan.h"
 #include "device/cpu/rope_angles.h"
@@ -52,11 +53,11 @@ class QuantumRunner {
   void run_step(ThreadPool::Worker& worker, const Step& step, int layer, Rows& rows);
   RowSource source(const MultiplyStep& step, const Rows& rows);
   void pack_together(ThreadPool::Worker& worker, const MultiplyStep& step, const Rows& rows);
-  void pack_alone(const MultiplyStep& step, const Rows& rows, Workspace::Activations& out);
   void multiply(ThreadPool::Worker& worker, const MultiplyStep& step, const Rows& rows, float* out);
   void row_step(ThreadPool::Worker& worker, const RowStep& step, int layer);
   void keep_outputs_only(ThreadPool::Worker& worker, Rows& rows);
   void attention(ThreadPool::Worker& worker, int layer, const Rows& rows);
+  void experts(ThreadPool::Worker& worker, const ExpertsStep& step, const Rows& rows);
   void head(ThreadPool::Worker& worker, const Rows& rows);
   float* stream_rows(Stream stream, const Rows& rows) {
     return stream == Stream::kHidden ? rows.hidden : workspace_.stream(stream);
@@ -75,6 +76,7 @@ class QuantumRunner {
   Workspace workspace_;
   AttentionPlan attention_;         // of all rows
   AttentionPlan output_attention_;  // of output rows, for the last layer
+  Experts experts_;
   Batch batch_;
 
   Quantum quantum_;

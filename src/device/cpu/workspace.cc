@@ -9,7 +9,7 @@ Result<Buffer> floats(int64_t rows, int64_t width) {
   return Buffer::allocate(static_cast<size_t>(rows * width) * sizeof(float));
 }
 
-Status allocate(Workspace::Activations& activations, const Plan& plan, const KernelTable& kernels,
+Status allocate(ActivationBuffers& activations, const Plan& plan, const KernelTable& kernels,
                 int64_t rows) {
   for (size_t i = 0; i < activations.size(); ++i) {
     const int64_t bytes = plan.activation_bytes(kernels, static_cast<int>(i), rows);
@@ -25,7 +25,8 @@ Result<Workspace> Workspace::create(const Model& model, const Plan& plan,
                                     const ExecutorLimits& limits, int threads) {
   const ModelConfig& config = model.config;
   Workspace w;
-  for (const Stream s : {Stream::kHidden, Stream::kQkv, Stream::kAttention, Stream::kGateUp}) {
+  const Stream last = config.experts > 0 ? Stream::kRouter : Stream::kGateUp;
+  for (const Stream s : {Stream::kHidden, Stream::kQkv, Stream::kAttention, last}) {
     WEFT_ASSIGN(w.streams[static_cast<size_t>(s)], floats(limits.rows, model.width(s)));
   }
   WEFT_ASSIGN(w.output_hidden, floats(limits.rows, config.hidden));
@@ -33,7 +34,7 @@ Result<Workspace> Workspace::create(const Model& model, const Plan& plan,
   WEFT_ASSIGN(w.passes, floats(limits.passes, w.pass_floats));
   WEFT_RETURN_IF_ERROR(allocate(w.activations, plan, kernels, limits.rows));
   w.own_activations.resize(static_cast<size_t>(threads));
-  for (Activations& own : w.own_activations) {
+  for (ActivationBuffers& own : w.own_activations) {
     WEFT_RETURN_IF_ERROR(allocate(own, plan, kernels, plan.one_piece_rows(kernels, limits.rows)));
   }
   w.logit_rows = std::min(limits.output_rows, kLogitRows);

@@ -27,16 +27,15 @@ struct Workspace {
   float* stream(Stream s) { return streams[static_cast<size_t>(s)].as<float>(); }
   float* pass_rows(PassId pass) { return passes.as<float>() + pass * pass_floats; }
 
-  std::array<Buffer, 6> streams;  // by Stream; kHidden: of all passes of the running quantum
-  Buffer output_hidden;           // [limits.rows, hidden]: the rows that reach the head
-  Buffer passes;                  // [limits.passes, limits.rows, hidden]: between quanta
+  std::array<Buffer, kStreams> streams;  // by Stream; kHidden: of all passes of the running quantum
+  Buffer output_hidden;                  // [limits.rows, hidden]: the rows that reach the head
+  Buffer passes;                         // [limits.passes, limits.rows, hidden]: between quanta
   int64_t pass_floats = 0;
-  // Packed rows by index of their format in a step: those that the workers pack together, and those
-  // so few that each worker packs them for itself.
-  using Activations = std::array<Buffer, 3>;
-  Activations activations;
-  std::vector<Activations> own_activations;  // by worker
-  Buffer logits;                             // [logit_rows, vocab]
+  // Packed rows: those that the workers pack together, and those so few that each worker packs them
+  // for itself.
+  ActivationBuffers activations;
+  std::vector<ActivationBuffers> own_activations;  // by worker
+  Buffer logits;                                   // [logit_rows, vocab]
   int logit_rows = 0;
   std::vector<Sample> samples;                  // [limits.rows]
   std::vector<SamplerScratch> sampler_scratch;  // by worker

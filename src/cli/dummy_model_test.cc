@@ -26,6 +26,11 @@ DummySpec small(std::string_view name, DummyType type, int hidden = 256) {
   spec.shape.kv_heads = 2;
   spec.shape.head_dim = 64;
   spec.shape.vocab = 1200;
+  if (spec.shape.experts > 0) {
+    spec.shape.experts = 8;
+    spec.shape.experts_used = 3;
+    spec.shape.expert_ffn = 256;
+  }
   return spec;
 }
 
@@ -35,9 +40,8 @@ DType type_of(const Checkpoint& checkpoint, std::string_view name) {
   return view == nullptr ? DType::kF32 : view->dtype;
 }
 
-TEST(DummyModel, BuildsAModelOfEachDenseShape) {
+TEST(DummyModel, BuildsAModelOfEachShape) {
   for (const DummyShape& shape : dummy_shapes()) {
-    if (shape.experts > 0) continue;
     const std::vector<std::byte> bytes =
         make_dummy_model(small(shape.name, DummyType::kQ8_0)).writer.to_bytes();
     const auto checkpoint = Checkpoint::parse(bytes, shape.name);
@@ -46,6 +50,7 @@ TEST(DummyModel, BuildsAModelOfEachDenseShape) {
     ASSERT_TRUE(model.ok()) << model.error().message;
     EXPECT_EQ(model->config.layers, 8);
     EXPECT_EQ(model->config.vocab, 1200);
+    EXPECT_EQ(model->config.experts, shape.experts > 0 ? 8 : 0);
     EXPECT_EQ(model->head == model->embedding, shape.tied_head) << shape.name;
   }
 }

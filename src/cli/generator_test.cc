@@ -43,6 +43,46 @@ TEST_F(GeneratorTest, GreedyAnswersRepeat) {
   EXPECT_EQ(generate(generator, options_).text, first.text);
 }
 
+TEST(GeneratorOfExperts, EveryWeightTypeAnswers) {
+  for (const DummyType type :
+       {DummyType::kQ8_0, DummyType::kQ4_0, DummyType::kQ4_K_M, DummyType::kBF16}) {
+    LoadOptions load = small_model();
+    const DummyShape dense = load.dummy->shape;
+    DummyShape& shape = load.dummy->shape;
+    shape = *find_dummy_shape("qwen3-30b-a3b");
+    shape.layers = 2;
+    shape.hidden = 256;
+    shape.heads = 4;
+    shape.kv_heads = 2;
+    shape.head_dim = 64;
+    shape.experts = 16;
+    shape.experts_used = 4;
+    shape.expert_ffn = 256;
+    shape.vocab = dense.vocab;
+    shape.context = dense.context;
+    load.dummy->type = type;
+    load.threads = 2;
+    const auto model = load_model(load);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    Generator generator(*model);
+    GenerationOptions options;
+    options.sampling.temperature = 0;
+    options.ignore_eos = true;
+    options.max_tokens = 12;
+    std::string first;
+    for (int round = 0; round < 2; ++round) {
+      auto prompt = generator.raw_prompt("words, words and more words to fill experts with");
+      ASSERT_TRUE(prompt.ok());
+      const auto result =
+          generator.generate(*std::move(prompt), options, [](std::string_view /*piece*/) {});
+      ASSERT_TRUE(result.ok()) << result.error().message;
+      EXPECT_EQ(result->output_tokens, 12);
+      if (round == 0) first = result->text;
+      EXPECT_EQ(result->text, first);
+    }
+  }
+}
+
 TEST_F(GeneratorTest, TheSeedRepeatsADraw) {
   Generator generator(*model_);
   options_.sampling.temperature = 1;

@@ -97,6 +97,7 @@ struct Options {
   DummyOptions dummy;
   InspectOptions inspect;
   BenchModelOptions bench_model;
+  BenchKernelsOptions bench_kernels;
 };
 
 void add_run(CLI::App& app, RunOptions& options) {
@@ -197,10 +198,8 @@ void add_inspect(CLI::App& app, InspectOptions& options) {
   command->add_flag("--json", options.json, "As JSON");
 }
 
-void add_bench(CLI::App& app, BenchModelOptions& options) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure this machine");
-  bench->require_subcommand(1);
-  CLI::App* command = bench->add_subcommand(
+void add_bench_model(CLI::App& bench, BenchModelOptions& options) {
+  CLI::App* command = bench.add_subcommand(
       "model", "How fast prompts are read and tokens generated, in tokens per second");
   add_model_flags(*command, options.load);
   command->add_option("--prompts", options.prompts, "Lengths of prompts")
@@ -227,6 +226,70 @@ void add_bench(CLI::App& app, BenchModelOptions& options) {
   command->add_option("--chunk-rows", options.load.chunk_rows, "Prompt tokens in one step at most")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
+  command->add_flag("--json", options.json, "As JSON");
+}
+
+// A flag that takes a list of values, each parsed by itself.
+template <class T, class Parse>
+CLI::Option* add_parsed_list(CLI::App& app, const std::string& name, std::vector<T>& target,
+                             Parse parse, const std::string& help) {
+  return app
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [&target, parse, name](const std::vector<std::string>& texts) {
+            target.clear();
+            for (const std::string& text : texts) {
+              auto value = parse(text);
+              if (!value.ok()) throw CLI::ValidationError(name, value.error().message);
+              target.push_back(std::move(value).value());
+            }
+          },
+          help)
+      ->delimiter(',');
+}
+
+Result<DType> parse_dtype(const std::string& text) {
+  if (const std::optional<DType> type = dtype_from_name(text)) return *type;
+  return Error{ErrorKind::kInvalidArgument,
+               fmt::format("no weight type '{}'; as in Q8_0, Q4_K, BF16", text)};
+}
+
+void add_bench_kernels(CLI::App& bench, BenchKernelsOptions& options) {
+  CLI::App* command = bench.add_subcommand(
+      "kernels", "How close the kernels come to what this machine can do, which is measured first");
+  add_parsed_list(*command, "--shapes", options.shapes, find_dummy_shape,
+                  "Models whose layers are measured: " + dummy_shape_names())
+      ->type_name("SHAPE,...");
+  add_parsed_list(*command, "--types", options.types, parse_dtype,
+                  "Weight types (default: Q8_0,Q4_0,Q4_K)")
+      ->type_name("TYPE,...");
+  command->add_option("--rows", options.rows, "Rows of activations")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 14))
+      ->capture_default_str();
+  command->add_option("--contexts", options.contexts, "Keys of attention")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--only", options.kernels, "Kernels: matmul, attention, sampling")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"matmul", "attention", "sampling"}))
+      ->capture_default_str();
+  command->add_option("--kv-type", options.kv_type, "Type of stored keys and values")
+      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "q8_0"}))
+      ->capture_default_str();
+  command->add_option("--isa", options.isa, "Instruction set: auto, ref, or one this CPU has")
+      ->capture_default_str();
+  command
+      ->add_option("--threads", options.threads,
+                   "Threads that compute (default: the physical cores it may use)")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--rounds", options.rounds, "Rounds, each with a look at the limits")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  add_parsed(*command, "--memory", options.memory, parse_bytes,
+             "Weights that are read in turn, so that none is cached (default: 1G)")
+      ->type_name("SIZE");
   command->add_flag("--json", options.json, "As JSON");
 }
 
@@ -308,7 +371,10 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
   add_score(app, options.score);
   add_dummy(app, options.dummy);
   add_inspect(app, options.inspect);
-  add_bench(app, options.bench_model);
+  CLI::App* bench = app.add_subcommand("bench", "Measure this machine");
+  bench->require_subcommand(1);
+  add_bench_model(*bench, options.bench_model);
+  add_bench_kernels(*bench, options.bench_kernels);
 
   if (const Status status = expand_config(*app.get_subcommand("serve"), arguments); !status.ok())
     return usage_error(status.error().message);
@@ -334,7 +400,10 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
   if (name == "score") line.command = std::move(options.score);
   if (name == "dummy") line.command = std::move(options.dummy);
   if (name == "inspect") line.command = std::move(options.inspect);
-  if (name == "bench") line.command = std::move(options.bench_model);
+  if (name == "bench" && bench->got_subcommand("model"))
+    line.command = std::move(options.bench_model);
+  if (name == "bench" && bench->got_subcommand("kernels"))
+    line.command = std::move(options.bench_kernels);
   if (const Status status = check_source(*line.command); !status.ok())
     return usage_error(status.error().message);
   return line;

@@ -82,8 +82,22 @@ struct BenchModelOptions {
   bool json = false;
 };
 
+struct BenchKernelsOptions {
+  std::vector<DummyShape> shapes;  // empty: a small, a middle, a large and a mixture of experts
+  std::vector<DType> types = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K};
+  std::vector<int> rows = {1, 2, 4, 8, 16, 32, 64, 128, 512};
+  std::vector<int> contexts = {4096, 8192};
+  std::vector<std::string> kernels = {"matmul", "attention", "sampling"};
+  std::string kv_type = "auto";
+  std::string isa = "auto";
+  int threads = 0;  // 0: CpuTopology::default_threads()
+  int rounds = 5;
+  uint64_t memory = uint64_t{1} << 30;  // of weights read in turn
+  bool json = false;
+};
+
 using Command = std::variant<RunOptions, ChatOptions, ServeOptions, ScoreOptions, DummyOptions,
-                             InspectOptions, BenchModelOptions>;
+                             InspectOptions, BenchModelOptions, BenchKernelsOptions>;
 
 // What was asked for, or how to end at once: `text` is help or the version where exit_code is
 // kExitOk, else an error.

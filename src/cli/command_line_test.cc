@@ -87,6 +87,20 @@ TEST(CommandLine, ErrorsNameFlagAndValue) {
   usage_error({});
 }
 
+TEST(CommandLine, BenchKernelsTakesListsOfNames) {
+  const auto bench = parsed<BenchKernelsOptions>(
+      {"bench", "kernels", "--shapes", "smollm2-135m,qwen2.5-7b", "--types", "q8_0,BF16", "--rows",
+       "1,16", "--only", "matmul", "--memory", "64M"});
+  ASSERT_EQ(bench.shapes.size(), 2);
+  EXPECT_EQ(bench.shapes[1].name, "qwen2.5-7b");
+  EXPECT_THAT(bench.types, testing::ElementsAre(DType::kQ8_0, DType::kBF16));
+  EXPECT_THAT(bench.rows, testing::ElementsAre(1, 16));
+  EXPECT_EQ(bench.memory, 64U << 20U);
+  EXPECT_THAT(usage_error({"bench", "kernels", "--types", "Q9"}), HasSubstr("'Q9'"));
+  EXPECT_THAT(usage_error({"bench", "kernels", "--shapes", "tiny"}), HasSubstr("'tiny'"));
+  EXPECT_THAT(usage_error({"bench", "kernels", "--only", "all"}), HasSubstr("all"));
+}
+
 TEST(CommandLine, HelpAndVersionAreNoErrors) {
   for (const auto& arguments :
        {std::vector<std::string>{"--help"}, {"--version"}, {"serve", "--help"}}) {

@@ -16,6 +16,7 @@ Result<int> score_command(const ScoreOptions& options);
 Result<int> dummy_command(const DummyOptions& options);
 Result<int> inspect_command(const InspectOptions& options);
 Result<int> bench_model_command(const BenchModelOptions& options);
+Result<int> bench_kernels_command(const BenchKernelsOptions& options);
 
 // The whole program: parses, runs the command, prints an error.
 int weft_main(std::vector<std::string> arguments);

@@ -48,6 +48,7 @@ Result<std::vector<std::string>> read_config_file(const std::filesystem::path& p
   }
   std::sort(flags.begin(), flags.end());
   std::vector<std::string> arguments;
+  arguments.reserve(flags.size());
   for (auto& [line, flag] : flags) arguments.push_back(std::move(flag));
   return arguments;
 }

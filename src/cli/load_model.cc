@@ -50,15 +50,6 @@ KvType default_kv_type() {
   return KvType::kF16;
 }
 
-Result<KvType> find_kv_type(const std::string& name) {
-  if (name == "auto") return default_kv_type();
-  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8_0}) {
-    if (kv_type_name(type) == name) return type;
-  }
-  return Error{ErrorKind::kInvalidArgument,
-               fmt::format("--kv-type '{}': there are auto, f32, f16, bf16, q8_0", name)};
-}
-
 Result<CpuOptions> cpu_options(const LoadOptions& options, const Model& model,
                                LoadedModel& loaded) {
   CpuOptions cpu;
@@ -99,6 +90,15 @@ Status load_text(const Metadata& metadata, LoadedModel& loaded) {
 }
 
 }  // namespace
+
+Result<KvType> find_kv_type(const std::string& name) {
+  if (name == "auto") return default_kv_type();
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8_0}) {
+    if (kv_type_name(type) == name) return type;
+  }
+  return Error{ErrorKind::kInvalidArgument,
+               fmt::format("--kv-type '{}': there are auto, f32, f16, bf16, q8_0", name)};
+}
 
 Result<LoadedModel> load_model(const LoadOptions& options) {
   WEFT_ASSIGN(Source source, open_source(options));

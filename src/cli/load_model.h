@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cli/dummy_shapes.h"
 #include "device/executor.h"
+#include "kernels/kernel_table.h"
 #include "model/model.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -29,6 +30,9 @@ struct LoadOptions {
   int max_sequences = 64;    // sequences on the device at once
   int chunk_rows = 256;
 };
+
+// The type of that name; for "auto" the one that this CPU's kernels read best.
+Result<KvType> find_kv_type(const std::string& name);
 
 struct LoadedModel {
   std::string name;              // the file's stem, or the shape's name

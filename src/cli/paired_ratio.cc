@@ -36,6 +36,7 @@ PairedRatio paired_ratio(std::span<const double> ours, std::span<const double> t
   WEFT_CHECK(ours.size() == theirs.size() && !ours.empty(), "{} and {} values", ours.size(),
              theirs.size());
   std::vector<double> ratios;
+  ratios.reserve(ours.size());
   for (size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
   std::sort(ratios.begin(), ratios.end());
   const size_t rank = interval_rank(ratios.size());

@@ -8,7 +8,7 @@
 
 // The functions that make up a table: each sets the members it implements. See kernels/simd.h.
 #define WEFT_FILL_FUNCTIONS(FILL) \
-  FILL(fill_matmul) FILL(fill_attention) FILL(fill_rowwise) FILL(fill_logits)
+  FILL(fill_matmul) FILL(fill_attention) FILL(fill_rowwise) FILL(fill_logits) FILL(fill_probes)
 
 #define WEFT_DECLARE_FILL(function) void function(KernelTable& table);
 #define WEFT_CALL_FILL(function) function(table);

@@ -172,6 +172,15 @@ struct KernelTable {
   float (*max_value)(const float* x, int64_t n);  // n >= 1; NaN if any value is NaN
   float (*sum_exp)(const float* x, int64_t n, float max,
                    float inv_temperature);  // sum of exp((x - max) * inv_temperature)
+
+  // Yardsticks of the benchmarks. peak_*: repeats the fastest instruction that multiplies and adds
+  // such numbers and returns the operations done, two for each product; 0 without such an
+  // instruction. read_memory: reads `bytes` (a multiple of 256) from an 8-byte aligned place on,
+  // fetching `ahead` bytes before their use (0: not).
+  int64_t (*peak_int8)(int64_t repeats);
+  int64_t (*peak_bf16)(int64_t repeats);
+  int64_t (*peak_f32)(int64_t repeats);
+  void (*read_memory)(const std::byte* from, int64_t bytes, int64_t ahead);
 };
 
 // Tables this program holds and this CPU can run, best first; `ref` is always the last.

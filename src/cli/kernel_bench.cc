@@ -1,0 +1,300 @@
+#include "cli/kernel_bench.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "base/check.h"
+#include "cli/paired_ratio.h"
+#include "device/cpu/attention.h"
+#include "device/sampler.h"
+
+namespace weft {
+namespace {
+
+constexpr double kSampleSeconds = 0.01;  // a timing lasts at least so long
+
+// Any type's blocks can be read from these bytes: whatever place one has, it is part of an ordinary
+// number. Values do not change how long a kernel takes, but those that are not numbers could.
+void fill_with_weights(std::span<std::byte> out) {
+  std::minstd_rand random(1);
+  for (std::byte& byte : out) byte = static_cast<std::byte>(0x28U | (random() >> 8U & 0x87U));
+}
+
+std::vector<float> random_rows(int64_t count) {
+  std::minstd_rand random(2);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = uniform(random);
+  return values;
+}
+
+// As many items at once as the executor takes.
+int64_t grain(int64_t items, const ThreadPool::Worker& worker) {
+  return std::max<int64_t>(1, items / (int64_t{8} * worker.count()));
+}
+
+Peak peak_of(ActivationFormat format) {
+  switch (format) {
+    case ActivationFormat::kQ8:
+      return Peak::kInt8;
+    case ActivationFormat::kBF16:
+      return Peak::kBF16;
+    case ActivationFormat::kF32:
+      return Peak::kF32;
+  }
+  WEFT_CHECK(false, "activation format {}", static_cast<int>(format));
+}
+
+// A cache of `sequences` sequences of `context` positions, and what attention needs beside it.
+struct Cache {
+  KvLayout layout;
+  int64_t block_bytes = 0;
+  int blocks = 0;  // of a sequence
+  Buffer bytes;
+  std::vector<BlockId> ids;
+  std::vector<SequenceRows> rows;
+
+  static Result<Cache> make(const KernelTable& kernels, const DummyShape& shape, KvType type,
+                            int context, int sequences) {
+    Cache cache;
+    cache.layout = {type, shape.kv_heads, shape.head_dim};
+    cache.block_bytes = kernels.kv_block_bytes(cache.layout);
+    cache.blocks = (context + kBlockPositions - 1) / kBlockPositions;
+    const int64_t all = int64_t{cache.blocks} * sequences;
+    WEFT_ASSIGN(cache.bytes, Buffer::allocate(static_cast<size_t>(all * cache.block_bytes)));
+    cache.ids.resize(static_cast<size_t>(all));
+    std::iota(cache.ids.begin(), cache.ids.end(), 0);
+    const std::vector<float> values =
+        random_rows(int64_t{kBlockPositions} * shape.kv_heads * shape.head_dim);
+    for (int64_t block = 0; block < all; ++block) {
+      for (int offset = 0; offset < kBlockPositions; ++offset) {
+        const float* row = values.data() + int64_t{offset} * shape.kv_heads * shape.head_dim;
+        kernels.store_kv(cache.layout, cache.bytes.data() + block * cache.block_bytes, offset, row,
+                         row);
+      }
+    }
+    return cache;
+  }
+
+  // Rows [first, first + rows) of every sequence.
+  void set_rows(int first, int count, int sequences) {
+    rows.clear();
+    for (int s = 0; s < sequences; ++s) {
+      const int64_t at = int64_t{s} * count;
+      rows.push_back({ids.data() + int64_t{s} * blocks, first, count, at, at});
+    }
+  }
+};
+
+// Queries times keys and weights times values, two operations each, for every key that a row sees.
+double attention_operations(const DummyShape& shape, double keys) {
+  return 4.0 * shape.heads * shape.head_dim * keys;
+}
+
+}  // namespace
+
+Bound bound_of(const KernelFigure& figure, const MachineLimits& limits) {
+  const double peak = figure.peak == Peak::kInt8   ? limits.int8_ops
+                      : figure.peak == Peak::kBF16 ? limits.bf16_ops
+                                                   : limits.f32_ops;
+  const double compute = figure.operations / peak;
+  const double memory = figure.bytes / limits.read_bytes;
+  return {std::max(compute, memory), memory > compute};
+}
+
+std::vector<LayerMatrix> layer_matrices(const DummyShape& shape) {
+  const int64_t q = int64_t{shape.heads} * shape.head_dim;
+  const int64_t kv = int64_t{shape.kv_heads} * shape.head_dim;
+  const bool experts = shape.experts > 0;
+  const int64_t ffn = experts ? shape.expert_ffn : shape.ffn;
+  const std::string of = experts ? "expert " : "";
+  return {{"q+k+v", q + 2 * kv, shape.hidden},
+          {"output", shape.hidden, q},
+          {of + "gate+up", 2 * ffn, shape.hidden},
+          {of + "down", shape.hidden, ffn}};
+}
+
+Result<std::unique_ptr<KernelBench>> KernelBench::create(const Options& options, OnRound on_round) {
+  std::unique_ptr<KernelBench> bench(new KernelBench(options, std::move(on_round)));
+  WEFT_ASSIGN(bench->pool_, ThreadPool::create(options.threads));
+  WEFT_ASSIGN(bench->one_, ThreadPool::create(1));
+  WEFT_ASSIGN(bench->memory_, Buffer::allocate(options.memory / 4096 * 4096));
+  std::byte* memory = bench->memory_.data();
+  const auto bytes = static_cast<int64_t>(bench->memory_.size());
+  bench->pool_->run([&](ThreadPool::Worker& worker) {
+    worker.parallel_for(bytes, 1 << 20, [&](int64_t begin, int64_t end) {
+      fill_with_weights({memory + begin, static_cast<size_t>(end - begin)});
+    });
+  });
+  const std::span<const std::byte> whole(memory, bench->memory_.size());
+  bench->all_threads_ = std::make_unique<LimitProbe>(*options.kernels, *bench->pool_, whole);
+  bench->one_thread_ = std::make_unique<LimitProbe>(*options.kernels, *bench->one_, whole);
+  return bench;
+}
+
+void KernelBench::look_at_limits() {
+  all_threads_->look();
+  one_thread_->look();
+}
+
+std::vector<double> KernelBench::time(const std::vector<Work>& works) {
+  std::vector<std::vector<double>> samples(works.size());
+  std::vector<int64_t> runs(works.size(), 1);  // of a sample
+  std::vector<int64_t> next(works.size(), 0);
+  const auto sample = [&](size_t w) {
+    const TimePoint begin = std::chrono::steady_clock::now();
+    pool_->run([&](ThreadPool::Worker& worker) {
+      for (int64_t i = 0; i < runs[w]; ++i) works[w](worker, next[w] + i);
+    });
+    next[w] += runs[w];
+    return seconds(std::chrono::steady_clock::now() - begin);
+  };
+  for (size_t w = 0; w < works.size(); ++w) {  // the first run warms up
+    while (sample(w) < kSampleSeconds) runs[w] *= 2;
+  }
+  for (int round = 0; round < options_.rounds; ++round) {
+    look_at_limits();
+    on_round_();
+    for (size_t w = 0; w < works.size(); ++w) {
+      samples[w].push_back(sample(w) / static_cast<double>(runs[w]));
+    }
+  }
+  std::vector<double> medians;
+  medians.reserve(samples.size());
+  for (std::vector<double>& values : samples) medians.push_back(median(std::move(values)));
+  return medians;
+}
+
+std::vector<KernelFigure> KernelBench::matmul(const std::string& model, const LayerMatrix& matrix,
+                                              DType type, const std::vector<int>& rows) {
+  const KernelTable& kernels = *options_.kernels;
+  const int64_t bytes = kernels.packed_bytes(type, matrix.outputs, matrix.inputs);
+  const int64_t step = (bytes + 63) / 64 * 64;
+  const int64_t copies = static_cast<int64_t>(memory_.size()) / step;
+  WEFT_CHECK(copies > 0, "{} bytes of weights, {} of memory", bytes, memory_.size());
+  const int64_t panels = (matrix.outputs + kernels.panel_outputs - 1) / kernels.panel_outputs;
+  const ActivationFormat format = kernels.activation_format(type);
+
+  const int most = *std::max_element(rows.begin(), rows.end());
+  const std::vector<float> x = random_rows(most * matrix.inputs);
+  std::vector<float> out(static_cast<size_t>(most * matrix.outputs));
+  std::vector<std::unique_ptr<Buffer>> packed;
+  packed.reserve(rows.size());
+  std::vector<Work> works;
+  for (const int count : rows) {
+    Result<Buffer> buffer = Buffer::allocate(
+        static_cast<size_t>(kernels.activation_bytes(format, count, matrix.inputs)));
+    WEFT_CHECK(buffer.ok(), "{}", buffer.error().message);
+    packed.push_back(std::make_unique<Buffer>(std::move(buffer).value()));
+    RowSource source;
+    source.x = x.data();
+    source.stride = matrix.inputs;
+    const int64_t pieces = kernels.activation_pieces(format, count);
+    kernels.pack_activations(format, source, count, matrix.inputs, 0, pieces,
+                             packed.back()->data());
+    works.emplace_back(
+        [&, count, activations = packed.back()->data()](ThreadPool::Worker& worker, int64_t run) {
+          const PackedMatrix weights{type, matrix.outputs, matrix.inputs,
+                                     memory_.data() + run % copies * step};
+          worker.parallel_for(panels, grain(panels, worker), [&](int64_t begin, int64_t end) {
+            kernels.matmul(weights, activations, count, begin, end, {out.data(), matrix.outputs});
+          });
+        });
+  }
+  const std::vector<double> taken = time(works);
+  std::vector<KernelFigure> figures;
+  figures.reserve(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    KernelFigure figure;
+    figure.kernel = "matmul";
+    figure.type = dtype_info(type).name;
+    figure.shape = fmt::format("{} {} {}x{}", model, matrix.name, matrix.outputs, matrix.inputs);
+    figure.rows = rows[i];
+    figure.seconds = taken[i];
+    figure.operations = 2.0 * rows[i] * static_cast<double>(matrix.outputs * matrix.inputs);
+    figure.bytes = static_cast<double>(bytes);
+    figure.peak = peak_of(format);
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+KernelFigure KernelBench::prefill_attention(const DummyShape& shape, KvType type, int context) {
+  return attention(shape, type, context, 0, 1);
+}
+
+KernelFigure KernelBench::decode_attention(const DummyShape& shape, KvType type, int context,
+                                           int sequences) {
+  return attention(shape, type, context, context - 1, sequences);
+}
+
+// Rows [first, context) of each sequence.
+KernelFigure KernelBench::attention(const DummyShape& shape, KvType type, int context, int first,
+                                    int sequences) {
+  const KernelTable& kernels = *options_.kernels;
+  Result<Cache> made = Cache::make(kernels, shape, type, context, sequences);
+  WEFT_CHECK(made.ok(), "{}", made.error().message);
+  Cache cache = std::move(made).value();
+  const int count = context - first;
+  cache.set_rows(first, count, sequences);
+  ExecutorLimits limits;
+  limits.rows = count * sequences;
+  limits.context = context;
+  Result<AttentionPlan> plan =
+      AttentionPlan::create(kernels, cache.layout, shape.heads, options_.threads, limits);
+  WEFT_CHECK(plan.ok(), "{}", plan.error().message);
+  plan->cut(cache.rows);
+
+  AttentionPlan::Operands operands;
+  operands.kv = {cache.bytes.data(), cache.block_bytes};
+  operands.scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  operands.q_stride = int64_t{shape.heads} * shape.head_dim;
+  operands.out_stride = operands.q_stride;
+  const std::vector<float> q = random_rows(limits.rows * operands.q_stride);
+  std::vector<float> out(q.size());
+  operands.q = q.data();
+  operands.out = out.data();
+  const Work work = [&](ThreadPool::Worker& worker, int64_t) { plan->run(worker, operands); };
+
+  KernelFigure figure;
+  figure.seconds = time({work})[0];
+  const bool prefill = first == 0;
+  figure.kernel = prefill ? "prefill attention" : "decode attention";
+  figure.type = kv_type_name(type);
+  figure.shape = fmt::format("{} {}x{}, {} keys", shape.name, shape.heads, shape.head_dim, context);
+  figure.rows = prefill ? count : sequences;
+  const double keys = prefill ? 0.5 * context * (context + 1.0) : 1.0 * context * sequences;
+  figure.operations = attention_operations(shape, keys);
+  figure.bytes = prefill ? 0 : static_cast<double>(cache.bytes.size());
+  const bool pairs = type == KvType::kBF16 && kernels.peak_bf16(1) > 0;
+  figure.peak = pairs ? Peak::kBF16 : Peak::kF32;
+  return figure;
+}
+
+KernelFigure KernelBench::sampling(const DummyShape& shape) {
+  std::vector<float> logits = random_rows(shape.vocab);
+  for (float& logit : logits) logit *= 8;
+  SamplerState state;
+  SlotInit slot;
+  slot.sampling.temperature = 0.7F;
+  slot.sampling.top_p = 0.95F;
+  state.open(slot, shape.vocab, 1);
+  SamplerScratch scratch(shape.vocab);
+  const Work work = [&](ThreadPool::Worker& worker, int64_t run) {
+    worker.parallel_for(1, 1, [&](int64_t, int64_t) {
+      sample_row(*options_.kernels, logits, state, run, kSample, scratch);
+    });
+  };
+  KernelFigure figure;
+  figure.kernel = "sampling";
+  figure.type = "F32";
+  figure.shape = fmt::format("{} {} logits, top-p", shape.name, shape.vocab);
+  figure.rows = 1;
+  figure.seconds = time({work})[0];
+  return figure;
+}
+
+}  // namespace weft

@@ -143,7 +143,7 @@ void print_result(const Json& result) {
 
 Result<int> bench_kernels_command(const BenchKernelsOptions& options) {
   WEFT_ASSIGN(const KernelTable* kernels, find_kernels(options.isa));
-  WEFT_ASSIGN(const KvType kv_type, find_kv_type(options.kv_type));
+  WEFT_ASSIGN(const KvType kv_type, find_kv_type(options.kv_type, *kernels));
   const CpuTopology cpu = read_cpu_topology();
   const Program program(options, options.shapes.empty() ? default_shapes() : options.shapes,
                         kv_type);

@@ -42,19 +42,11 @@ Result<Source> open_source(const LoadOptions& options) {
   return source;
 }
 
-// BF16 where the CPU multiplies pairs of it in one instruction.
-KvType default_kv_type() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bf16")) return KvType::kBF16;
-#endif
-  return KvType::kF16;
-}
-
 Result<CpuOptions> cpu_options(const LoadOptions& options, const Model& model,
                                LoadedModel& loaded) {
   CpuOptions cpu;
   WEFT_ASSIGN(cpu.kernels, find_kernels(options.isa));
-  WEFT_ASSIGN(cpu.kv_type, find_kv_type(options.kv_type));
+  WEFT_ASSIGN(cpu.kv_type, find_kv_type(options.kv_type, *cpu.kernels));
   cpu.threads = options.threads > 0 ? options.threads : read_cpu_topology().default_threads();
   cpu.pin = options.pin;
 
@@ -91,8 +83,11 @@ Status load_text(const Metadata& metadata, LoadedModel& loaded) {
 
 }  // namespace
 
-Result<KvType> find_kv_type(const std::string& name) {
-  if (name == "auto") return default_kv_type();
+Result<KvType> find_kv_type(const std::string& name, const KernelTable& kernels) {
+  if (name == "auto") {
+    const bool bf16_dots = kernels.activation_format(DType::kBF16) == ActivationFormat::kBF16;
+    return bf16_dots ? KvType::kBF16 : KvType::kF16;
+  }
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8_0}) {
     if (kv_type_name(type) == name) return type;
   }

@@ -32,7 +32,7 @@ struct LoadOptions {
 };
 
 // The type of that name; for "auto" the one that this CPU's kernels read best.
-Result<KvType> find_kv_type(const std::string& name);
+Result<KvType> find_kv_type(const std::string& name, const KernelTable& kernels);
 
 struct LoadedModel {
   std::string name;              // the file's stem, or the shape's name

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "kernels/activations.h"
+#include "kernels/elements-inl.h"
 #include "kernels/simd.h"
 
 #if WEFT_SIMD_TARGET
@@ -215,12 +216,34 @@ void interleave_tile(const SourceRow* rows, int64_t count, int64_t inputs, float
   }
 }
 
+void interleave_pairs(const SourceRow* rows, int64_t count, int64_t inputs, uint32_t* tile) {
+  constexpr int64_t kRun = 16 * kFloatLanes;
+  const hn::RebindToUnsigned<FloatTag> du;
+  HWY_ALIGN float values[kRun];
+  HWY_ALIGN uint32_t rounded[kRun];
+  const int64_t padded = (inputs + 1) / 2 * 2;
+  for (int64_t i = 0; i < padded; i += kRun) {
+    const int64_t run = std::min(padded - i, kRun);
+    for (int64_t r = 0; r < count; ++r) {
+      rows[r].read(i, run, values);
+      for (int64_t j = 0; j < run; j += kFloatLanes) {
+        hn::Store(bf16_in_upper_half(hn::Load(FloatTag(), values + j)), du, rounded + j);
+      }
+      for (int64_t j = 0; j < run; j += 2) {
+        tile[(i + j) / 2 * count + r] = (rounded[j] >> 16) | (rounded[j + 1] & 0xFFFF0000U);
+      }
+    }
+  }
+}
+
 void pack_tile(ActivationFormat format, const RowSource& source, TileRange range, int64_t inputs,
                std::byte* packed) {
   SourceRow rows[kMaxTileRows];
   for (int64_t r = 0; r < range.rows; ++r) rows[r] = SourceRow(source, range.row_begin + r, inputs);
   if (format == ActivationFormat::kQ8) {
     quantize_tile(rows, Q8Tile(packed, range, inputs / 32));
+  } else if (format == ActivationFormat::kBF16) {
+    interleave_pairs(rows, range.rows, inputs, bf16_tile(packed, range, inputs));
   } else {
     interleave_tile(rows, range.rows, inputs, f32_tile(packed, range, inputs));
   }

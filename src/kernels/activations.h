@@ -4,7 +4,8 @@
 // a kernel reads one stream.
 //
 // kF32, a tile of R rows:   float [inputs, rounded up to 2][R]
-// kQ8,  a tile of R rows, for each block of 32 inputs b:
+// kBF16, a tile of R rows:  bf16 [inputs / 2, rounded up][R][2], rounded to the nearest, ties to
+// even kQ8,  a tile of R rows, for each block of 32 inputs b:
 //   body       [b] { int8 values [R][32]; float scale [R]; float bias [R] }, bias = -kMagic * scale
 //   starts     [kind][b] int32 [R]        or [b][2][R] where a kind has groups of 16
 //   sums       [b] float [R], then [b] float [2][R]: scale * (sum of the block's, of each half's
@@ -78,9 +79,15 @@ inline float* f32_tile(std::byte* packed, TileRange range, int64_t inputs) {
   return reinterpret_cast<float*>(packed) + range.row_begin * ((inputs + 1) / 2 * 2);
 }
 
+// Pairs of bf16, each in a 32-bit word, the first in its lower half.
+inline uint32_t* bf16_tile(std::byte* packed, TileRange range, int64_t inputs) {
+  return reinterpret_cast<uint32_t*>(packed) + range.row_begin * ((inputs + 1) / 2);
+}
+
 inline int64_t packed_activation_bytes(ActivationFormat format, int64_t rows, int64_t inputs) {
   if (format == ActivationFormat::kQ8) return rows * (inputs / 32) * kQ8RowBytes;
-  return rows * ((inputs + 1) / 2 * 2) * static_cast<int64_t>(sizeof(float));
+  const int64_t pairs = rows * ((inputs + 1) / 2);
+  return pairs * (format == ActivationFormat::kBF16 ? 4 : 8);
 }
 
 }  // namespace weft

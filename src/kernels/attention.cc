@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/attention.cc"
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "kernels/kernel_table.h"
@@ -27,7 +28,7 @@ constexpr int kChunkRows = 8 * kBlockRows;  // whose scores stay in the first ca
 // The caller's scratch taken apart, or with none its size. Rows are ordered by position, then by
 // query head of the group.
 struct Scratch {
-  float* q = nullptr;           // [rows, head_dim]
+  uint32_t* q = nullptr;        // elements [rows, head_dim]
   float* max = nullptr;         // [rows], of the segment, as are the next two
   float* sums = nullptr;        // [rows, kLanes]
   float* acc = nullptr;         // [rows, padded dims]
@@ -61,6 +62,19 @@ struct Scratch {
   }
 };
 
+// The first n values of v to places i ... of an array of elements.
+HWY_INLINE void store_query(V v, uint32_t* elements, int i, int n) {
+#if WEFT_BF16_DOTS
+  const hn::Rebind<uint16_t, F32> half;
+  HWY_ALIGN uint16_t rounded[kLanes];
+  hn::Store(to_bf16(v), half, rounded);
+  std::memcpy(reinterpret_cast<uint16_t*>(elements) + i, rounded,
+              static_cast<size_t>(n) * sizeof(uint16_t));
+#else
+  store_first(v, kTag, reinterpret_cast<float*>(elements) + i, n);
+#endif
+}
+
 // The rows of one call: query heads of one KV head at positions `first` ... `first + rows / group -
 // 1`.
 struct Walk {
@@ -82,15 +96,15 @@ struct Walk {
         scratch(memory, a.layout, group) {
     const int head_dim = args.layout.head_dim;
     const V scale = hn::Set(kTag, args.scale * kLog2E);
-    float* q = scratch.q;
+    uint32_t* q = scratch.q;
     for (int row = row_begin; row < row_end; ++row) {
       const float* from = args.q + row * args.q_stride + int64_t{kv_head} * group * head_dim;
       const int width = group * head_dim;
       for (int i = 0; i < width; i += kLanes) {
         const int n = std::min(kLanes, width - i);
-        store_first(hn::Mul(load_first(kTag, from + i, n), scale), kTag, q + i, n);
+        store_query(hn::Mul(load_first(kTag, from + i, n), scale), q, i, n);
       }
-      q += width;
+      q += width / kElementInputs;
     }
   }
 
@@ -136,17 +150,21 @@ void attend_tile(const Walk& walk, int key) {
   const auto* scales = args.layout.type == KvType::kQ8_0
                            ? reinterpret_cast<const float*>(head + walk.at.scales)
                            : nullptr;
-  const float* keys = read_tile(args.layout.type, head, head_dim, kKeys, to_next, s.tiles[0]);
-  const float* values = nullptr;
+  const uint32_t* keys = read_tile(args.layout.type, head, head_dim, kKeys, to_next, s.tiles[0]);
+  const uint32_t* values = nullptr;
   const int first = std::max(0, key - walk.first) * walk.group;
   for (int chunk = first; chunk < walk.rows; chunk += kChunkRows) {
     const int count = std::min(kChunkRows, walk.rows - chunk);
     count_seen(walk, key, chunk, count);
     const auto rows_at = [&](int r) {
       const int64_t row = chunk + r;
-      return BlockRows{
-          s.q + row * head_dim, s.scores + r * kKeys, s.max + row, s.sums + row * kLanes,
-          s.acc + row * padded, s.correction + r,     s.seen + r};
+      return BlockRows{s.q + row * (head_dim / kElementInputs),
+                       s.scores + r * kKeys,
+                       s.max + row,
+                       s.sums + row * kLanes,
+                       s.acc + row * padded,
+                       s.correction + r,
+                       s.seen + r};
     };
     each_block(count, [&](int r, int n) {
       with_rows(n, [&](auto constant) { score_block<constant()>(keys, head_dim, rows_at(r)); });
@@ -279,15 +297,40 @@ int64_t attention_scratch(const KvLayout& layout, int heads) {
   return Scratch(nullptr, layout, heads / layout.kv_heads).bytes;
 }
 
+#if WEFT_BF16_DOTS
+
+KernelTable base;  // for caches of other types
+
+void tile_of_any_type(const AttentionArgs& args, int kv_head, int row_begin, int row_end,
+                      std::byte* scratch) {
+  const bool pairs = args.layout.type == KvType::kBF16;
+  (pairs ? attention_tile : base.attention_tile)(args, kv_head, row_begin, row_end, scratch);
+}
+
+void segment_of_any_type(const AttentionArgs& args, int kv_head, int row, int segment,
+                         float* partial, std::byte* scratch) {
+  const bool pairs = args.layout.type == KvType::kBF16;
+  (pairs ? attention_segment : base.attention_segment)(args, kv_head, row, segment, partial,
+                                                       scratch);
+}
+
+#endif
+
 }  // namespace
 
-void fill_attention(KernelTable& table) {
+void WEFT_FILL(attention)(KernelTable& table) {
+#if WEFT_BF16_DOTS
+  base = table;
+  table.attention_tile = tile_of_any_type;
+  table.attention_segment = segment_of_any_type;
+#else
+  table.attention_tile = attention_tile;
+  table.attention_segment = attention_segment;
+#endif
   table.kv_block_bytes = kv_block_bytes;
   table.store_kv = store_kv;
   table.attention_tile_rows = kTilePositions;
   table.attention_scratch = attention_scratch;
-  table.attention_tile = attention_tile;
-  table.attention_segment = attention_segment;
   table.attention_merge = attention_merge;
 }
 

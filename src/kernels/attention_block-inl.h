@@ -3,14 +3,16 @@
 // kernels/simd.h.
 //
 // What a row computes does not depend on the other rows of its block: every score is one chain of
-// fused multiply-adds over head_dim, every output one over the keys that the row sees, in ascending
-// order.
+// products of elements over head_dim, every output one over the keys that the row sees, in
+// ascending order. Pairs of bf16 halve the chains; then queries and the keys' weights are rounded
+// to bf16.
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 
 #include "kernels/attention_cache-inl.h"
+#include "kernels/elements-inl.h"
 #include "kernels/exp-inl.h"
 
 #if defined(WEFT_ATTENTION_BLOCK_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -37,29 +39,32 @@ constexpr int block_vectors(int rows) {
 
 // Rows of one block, at their places in the arrays of all rows.
 struct BlockRows {
-  const float* q;     // [rows, head_dim], scaled so that scores are exponents of 2
-  float* scores;      // [rows, kKeys]: scores, then what the keys weigh
-  float* max;         // [rows], running
-  float* sums;        // [rows, kLanes], running
-  float* acc;         // [rows, padded dims], running
+  const uint32_t* q;  // elements [rows, head_dim], scaled so that scores are exponents of 2
+  float* scores;  // [rows, kKeys]: scores, then at each row's begin what the keys weigh, elements
+  float* max;     // [rows], running
+  float* sums;    // [rows, kLanes], running
+  float* acc;     // [rows, padded dims], running
   float* correction;  // [rows]: factors of the running sums before this tile is added
   const int* seen;    // [rows]: keys of the tile that the row sees, 1 ... kKeys, ascending
+
+  const uint32_t* weights() const { return reinterpret_cast<const uint32_t*>(scores); }
 };
 
-// Scores of kVectors vectors of keys. keys: [head_dim, kKeys], from the first of these keys on; so
-// are the scores.
+// Scores of kVectors vectors of keys. keys: elements [head_dim, kKeys], from the first of these
+// keys on; so are the scores.
 template <int kRows, int kVectors>
-HWY_INLINE void make_scores(const float* keys, int head_dim, const float* q, float* scores) {
+HWY_INLINE void make_scores(const uint32_t* keys, int head_dim, const uint32_t* q, float* scores) {
+  const int elements = head_dim / kElementInputs;
   V score[kRows][kVectors];
   for (auto& row : score) {
     for (V& v : row) v = hn::Zero(kTag);
   }
-  for (int dim = 0; dim < head_dim; ++dim, keys += kKeys) {
-    V k[kVectors];
-    for (int v = 0; v < kVectors; ++v) k[v] = hn::Load(kTag, keys + v * kLanes);
+  for (int i = 0; i < elements; ++i, keys += kKeys) {
+    Elements k[kVectors];
+    for (int v = 0; v < kVectors; ++v) k[v] = load_elements(keys + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
-      const V one_q = hn::Set(kTag, q[r * head_dim + dim]);
-      for (int v = 0; v < kVectors; ++v) score[r][v] = hn::MulAdd(one_q, k[v], score[r][v]);
+      const Elements one_q = broadcast_element(q + r * elements + i);
+      for (int v = 0; v < kVectors; ++v) score[r][v] = add_product(score[r][v], one_q, k[v]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
@@ -71,7 +76,7 @@ HWY_INLINE void make_scores(const float* keys, int head_dim, const float* q, flo
 
 // The scores of all keys that the last row sees, and of some more.
 template <int kRows>
-HWY_NOINLINE void score_block(const float* keys, int head_dim, const BlockRows& rows) {
+HWY_NOINLINE void score_block(const uint32_t* keys, int head_dim, const BlockRows& rows) {
   constexpr int kVectors = std::min(block_vectors(kRows), kKeys / kLanes);
   const int end = rows.seen[kRows - 1];
   int key = 0;
@@ -112,6 +117,21 @@ HWY_INLINE void multiply(float* values, const float* factors) {
   }
 }
 
+// Stores a vector of keys' weights, those from `key` on, as elements and returns what was stored. A
+// pair takes less room than the two scores that were there, so none is lost before it is read.
+HWY_INLINE V store_weights(V weight, int key, float* row) {
+#if WEFT_BF16_DOTS
+  const auto rounded = bf16_in_upper_half(weight);
+  const auto high = hn::BitCast(I32(), hn::ShiftRight<16>(rounded));
+  const hn::Rebind<uint16_t, F32> half;
+  hn::Store(hn::DemoteTo(half, high), half, reinterpret_cast<uint16_t*>(row) + key);
+  return hn::BitCast(kTag, hn::And(rounded, hn::Set(U32(), 0xFFFF0000U)));
+#else
+  hn::Store(weight, kTag, row + key);
+  return weight;
+#endif
+}
+
 // Turns the scores of `count` rows into the keys' weights and moves maximum and sums on. `scales`:
 // [2, kKeys] of keys and of values, or null. `correction` has room for whole vectors.
 HWY_NOINLINE void softmax(int count, const float* scales, const BlockRows& rows) {
@@ -133,19 +153,18 @@ HWY_NOINLINE void softmax(int count, const float* scales, const BlockRows& rows)
     V sum = hn::Mul(hn::Load(kTag, rows.sums + r * kLanes), hn::Set(kTag, rows.correction[r]));
     for (int key = 0; key < kKeys; key += kLanes) {
       const V weight = exp2_nonpositive(kTag, hn::Sub(hn::Load(kTag, scores + key), max));
-      sum = hn::Add(sum, weight);
-      hn::Store(weight, kTag, scores + key);
+      sum = hn::Add(sum, store_weights(weight, key, scores));
     }
     hn::Store(sum, kTag, rows.sums + r * kLanes);
     if (scales != nullptr) multiply(scores, scales + kKeys);
   }
 }
 
-// Adds the values of keys [begin, end), as the rows weigh them, to kVectors vectors of the rows'
-// accumulators after multiplying these by `correction` [rows]. values: [kKeys, width], from the
-// first of the dimensions on.
+// Adds elements [begin, end) of the values, as the rows weigh them, to kVectors vectors of the
+// rows' accumulators after multiplying these by `correction` [rows]. values: elements [kKeys,
+// width], from the first of the dimensions on.
 template <int kRows, int kVectors>
-HWY_INLINE void add_values(const float* values, int width, float* acc, const float* weights,
+HWY_INLINE void add_values(const uint32_t* values, int width, float* acc, const uint32_t* weights,
                            const float* correction, int begin, int end) {
   V sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
@@ -154,13 +173,13 @@ HWY_INLINE void add_values(const float* values, int width, float* acc, const flo
       sum[r][v] = hn::Mul(hn::Load(kTag, acc + r * width + v * kLanes), factor);
     }
   }
-  const float* at = values + begin * width;
-  for (int key = begin; key < end; ++key, at += width) {
-    V value[kVectors];
-    for (int v = 0; v < kVectors; ++v) value[v] = hn::Load(kTag, at + v * kLanes);
+  const uint32_t* at = values + begin * width;
+  for (int i = begin; i < end; ++i, at += width) {
+    Elements value[kVectors];
+    for (int v = 0; v < kVectors; ++v) value[v] = load_elements(at + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
-      const V weight = hn::Set(kTag, weights[r * kKeys + key]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
+      const Elements weight = broadcast_element(weights + r * kKeys + i);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = add_product(sum[r][v], weight, value[v]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
@@ -168,21 +187,44 @@ HWY_INLINE void add_values(const float* values, int width, float* acc, const flo
   }
 }
 
+#if WEFT_BF16_DOTS
+// Adds the first key of the pair at `values` to one row's accumulators.
+template <int kVectors>
+HWY_INLINE void add_half_pair(const uint32_t* values, float* acc, const uint32_t* weight) {
+  for (int v = 0; v < kVectors; ++v) {
+    const auto first = hn::And(load_elements(values + v * kLanes), hn::Set(U32(), 0xFFFFU));
+    const V sum = hn::Load(kTag, acc + v * kLanes);
+    hn::Store(add_product(sum, broadcast_element(weight), first), kTag, acc + v * kLanes);
+  }
+}
+#endif
+
 // The same for all keys that the rows see. One that a row does not see is not read for it: what
 // lies there may be anything.
 template <int kRows, int kVectors>
-HWY_NOINLINE void value_block(const float* values, int width, float* acc, const BlockRows& rows) {
+HWY_NOINLINE void value_block(const uint32_t* values, int width, float* acc,
+                              const BlockRows& rows) {
   constexpr float kNoCorrection = 1;
-  const int all_see = rows.seen[0];
-  add_values<kRows, kVectors>(values, width, acc, rows.scores, rows.correction, 0, all_see);
-  for (int r = 1; r < kRows && all_see < kKeys; ++r) {
-    add_values<1, kVectors>(values, width, acc + r * width, rows.scores + r * kKeys, &kNoCorrection,
-                            all_see, rows.seen[r]);
+  const int all_see = rows.seen[0] / kElementInputs;
+  add_values<kRows, kVectors>(values, width, acc, rows.weights(), rows.correction, 0, all_see);
+  if (rows.seen[0] == kKeys) return;
+  for (int r = 0; r < kRows; ++r) {
+    const uint32_t* weights = rows.weights() + r * kKeys;
+    const int end = rows.seen[r] / kElementInputs;
+    if (end > all_see) {
+      add_values<1, kVectors>(values, width, acc + r * width, weights, &kNoCorrection, all_see,
+                              end);
+    }
+#if WEFT_BF16_DOTS
+    if (rows.seen[r] % 2 != 0) {
+      add_half_pair<kVectors>(values + end * width, acc + r * width, weights + end);
+    }
+#endif
   }
 }
 
 template <int kRows>
-void value_blocks(const float* values, int width, const BlockRows& rows) {
+void value_blocks(const uint32_t* values, int width, const BlockRows& rows) {
   constexpr int kWidest = std::min(block_vectors(kRows), 4);
   int dim = 0;
   const auto take = [&](auto vectors) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "kernels/elements-inl.h"
 #include "kernels/kernel_table.h"
 #include "kernels/tails-inl.h"
 
@@ -60,7 +61,7 @@ struct HeadLayout {
   }
 };
 
-// --- Reading: a tile [outer, width] as floats, exactly ---
+// --- Reading: a tile [outer, width] as elements, exactly ---
 // Each line read fetches the one `ahead` bytes further into the cache, which belongs to the next
 // tile.
 
@@ -107,13 +108,18 @@ HWY_INLINE void read_q8(const std::byte* tile, int64_t elements, ptrdiff_t ahead
   }
 }
 
-// The tile itself if it holds floats, else a copy in `memory` [outer, width].
-HWY_INLINE const float* read_tile(KvType type, const std::byte* tile, int outer, int width,
-                                  ptrdiff_t ahead, float* memory) {
+// The elements of a tile: the tile itself if it holds them, else a copy in `memory` [outer, width].
+HWY_INLINE const uint32_t* read_tile(KvType type, const std::byte* tile, int outer, int width,
+                                     ptrdiff_t ahead, float* memory) {
   const int64_t elements = int64_t{outer} * width;
+#if WEFT_BF16_DOTS
+  WEFT_CHECK(type == KvType::kBF16 && memory != nullptr);
+  for (int64_t line = 0; line < 2 * elements; line += kLine) hwy::Prefetch(tile + line + ahead);
+  return reinterpret_cast<const uint32_t*>(tile);
+#else
   switch (type) {
     case KvType::kF32:
-      return reinterpret_cast<const float*>(tile);
+      return reinterpret_cast<const uint32_t*>(tile);
     case KvType::kF16:
       read_f16(tile, elements, ahead, memory);
       break;
@@ -124,7 +130,8 @@ HWY_INLINE const float* read_tile(KvType type, const std::byte* tile, int outer,
       read_q8(tile, elements, ahead, memory);
       break;
   }
-  return memory;
+  return reinterpret_cast<const uint32_t*>(memory);
+#endif
 }
 
 // --- Writing ---
@@ -136,13 +143,7 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, F32>> to_f16(V v) {
 }
 
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, F32>> to_bf16(V v) {
-  const U32 du;
-  const auto bits = hn::BitCast(du, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
-  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFU)), odd);
-  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000U));
-  const auto result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
-  const auto high = hn::BitCast(I32(), hn::ShiftRight<16>(result));
+  const auto high = hn::BitCast(I32(), hn::ShiftRight<16>(bf16_in_upper_half(v)));
   return hn::DemoteTo(hn::Rebind<uint16_t, F32>(), high);
 }
 

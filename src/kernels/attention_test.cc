@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/kernel_table.h"
+#include "kernels/testing.h"
 #include "tensor/buffer.h"
 
 namespace weft {
@@ -154,7 +155,7 @@ struct Param {
 
 std::vector<Param> params(bool with_ref) {
   std::vector<Param> all;
-  for (const KernelTable* table : available_kernels()) {
+  for (const KernelTable* table : testing::tested_tables()) {
     if (!with_ref && table->name == "ref") continue;
     for (const KvType type : kTypes) all.push_back({table, type});
   }
@@ -165,17 +166,32 @@ std::string param_name(const ::testing::TestParamInfo<Param>& info) {
   return std::string(info.param.table->name) + "_" + std::string(kv_type_name(info.param.type));
 }
 
+// The sequence with its queries as a kernel that multiplies bf16 rounds them.
+Sequence with_rounded_queries(Sequence sequence) {
+  constexpr float kLog2E = 1.44269504F;
+  const auto factor = kLog2E / std::sqrt(static_cast<float>(sequence.shape.head_dim));
+  for (float& q : sequence.q) q = testing::through_bf16(q * factor) / factor;
+  return sequence;
+}
+
 class SimdAttentionTest : public ::testing::TestWithParam<Param> {
  protected:
+  bool multiplies_bf16() const {
+    return GetParam().type == KvType::kBF16 && testing::has_bf16_dots(*GetParam().table);
+  }
   // Values are below 6 and scores' rounding errors below 1e-5, so 1e-5 for an output is a bound,
-  // not a guess.
+  // not a guess. An output is a weighted mean; rounding the weights moves it by no more than their
+  // relative error times the values' mean distance from it, which is below 6 as well.
+  float bound() const { return multiplies_bf16() ? 6.01F * testing::kBf16Rounding : 1e-5F; }
+
   void expect_near_ref(const Shape& shape, int first, int rows) {
     const Sequence sequence(shape, first + rows, first * 100 + rows);
-    Cache ref(*find_kernels("ref").value(), GetParam().type, sequence);
+    const Sequence queried = multiplies_bf16() ? with_rounded_queries(sequence) : sequence;
+    Cache ref(*find_kernels("ref").value(), GetParam().type, queried);
     Cache simd(*GetParam().table, GetParam().type, sequence);
     const std::vector<float> expected = ref.tiles(first, rows);
     const std::vector<float> tiled = simd.tiles(first, rows);
-    EXPECT_LE(largest_difference(expected, tiled), 1e-5F)
+    EXPECT_LE(largest_difference(expected, tiled), bound())
         << "position " << first << " rows " << rows << " head " << shape.head_dim << " group "
         << shape.group;
     EXPECT_TRUE(same_bits(tiled, simd.segments(first, rows)))
@@ -208,6 +224,23 @@ TEST_P(SimdAttentionTest, IsNearRefForEveryGroup) {
   for (const int group : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}) {
     expect_near_ref({.kv_heads = 2, .group = group, .head_dim = 32}, 70, 1);
     expect_near_ref({.kv_heads = 1, .group = group, .head_dim = 32}, 507, 10);
+  }
+}
+
+// The error of ordinary numbers where queries and weights are rounded to bf16: 0.2 %.
+TEST_P(SimdAttentionTest, RelativeErrorAgainstRef) {
+  for (const int head_dim : {64, 80, 96, 128, 256}) {
+    const Sequence sequence({.kv_heads = 1, .group = 4, .head_dim = head_dim}, 700, head_dim);
+    const auto out = Cache(*GetParam().table, GetParam().type, sequence).tiles(600, 100);
+    const auto exact =
+        Cache(*find_kernels("ref").value(), GetParam().type, sequence).tiles(600, 100);
+    double errors = 0;
+    double squares = 0;
+    for (size_t i = 0; i < out.size(); ++i) {
+      errors += std::pow(static_cast<double>(out[i]) - exact[i], 2);
+      squares += std::pow(static_cast<double>(exact[i]), 2);
+    }
+    EXPECT_LE(std::sqrt(errors / squares), multiplies_bf16() ? 0.003 : 1e-5) << head_dim;
   }
 }
 

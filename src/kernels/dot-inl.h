@@ -34,7 +34,7 @@ HWY_INLINE U8 broadcast_quad(const int8_t* p) {
 //   shared_bits()  one number for all bits that are treated alike
 //   start(), add(sum, weights, activations), total(sum, start)
 
-#if HWY_TARGET == HWY_AVX3_DL
+#if HWY_TARGET == HWY_AVX3_DL || (HWY_TARGET == HWY_AVX2 && WEFT_BYTE_DOTS)
 
 template <int kBits>
 struct Dots {
@@ -44,7 +44,11 @@ struct Dots {
   static HWY_INLINE Weights ready(U8 w) { return w; }
   static HWY_INLINE Sum start(I32 start) { return start; }
   static HWY_INLINE Sum add(Sum sum, Weights w, U8 a) {
+#if HWY_TARGET == HWY_AVX2
+    return Sum{_mm256_dpbusd_avx_epi32(sum.raw, w.raw, a.raw)};
+#else
     return Sum{_mm512_dpbusd_epi32(sum.raw, w.raw, a.raw)};
+#endif
   }
   static HWY_INLINE I32 total(Sum sum, I32 /*start*/) { return sum; }
 };
@@ -146,7 +150,7 @@ struct Dots {
   static HWY_INLINE Sum add(Sum sum, Weights w, U8 a) {
     const int8x16_t w8 = vreinterpretq_s8_u8(w.raw);
     const int8x16_t a8 = vreinterpretq_s8_u8(a.raw);
-#if defined(__ARM_FEATURE_DOTPROD)
+#if WEFT_BYTE_DOTS
     return Sum(vdotq_s32(sum.raw, w8, a8));
 #else
     const int16x8_t low = vmull_s8(vget_low_s8(w8), vget_low_s8(a8));

@@ -1,5 +1,6 @@
-// Readers of packed float weights, compiled for each target: F32, F16 and BF16 panels as vectors of
-// floats.
+// Readers of packed float weights, compiled for each target: what a panel holds, as the vectors
+// that the kernels multiply. Weights and activations meet as 32-bit elements, a float or, where the
+// target has dot products of them, a pair of bf16.
 
 #if defined(WEFT_FLOAT_WEIGHTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_FLOAT_WEIGHTS_INL_H
@@ -8,6 +9,7 @@
 #define WEFT_FLOAT_WEIGHTS_INL_H
 #endif
 
+#include "kernels/elements-inl.h"
 #include "kernels/panel.h"
 #include "kernels/simd.h"
 #include "kernels/vectors-inl.h"
@@ -17,66 +19,118 @@ WEFT_BEFORE_KERNELS();
 namespace weft::HWY_NAMESPACE {
 namespace {
 
-HWY_INLINE void fetch_lines(const std::byte* p, int bytes) {
-  for (int i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
-}
+// A reader gives kElements elements of kVectors vectors of outputs at a time, from output `first`
+// on; kBytes of the panel hold them for all its outputs.
 
-// Float panels: kStep inputs at a time, input `i` of the step, vector v.
+#if WEFT_BF16_DOTS
+
 template <int kVectors_>
-struct F32Reader {
+struct BF16Reader {
   static constexpr int kVectors = kVectors_;
-  static constexpr int kStep = 1;
+  static constexpr int kElements = 1;
+  static constexpr int kBytes = 4 * kPanelOutputs;
   const std::byte* at;
   int first;
-  template <int kInput>
-  HWY_INLINE F32 weights(int v) const {
-    return hn::Load(F32Tag(), reinterpret_cast<const float*>(at) + first + v * kLanes);
+  template <int kElement>
+  HWY_INLINE Elements weights(int v) const {
+    return load_elements(reinterpret_cast<const uint32_t*>(at) + first + v * kLanes);
   }
-  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 4); }
-  HWY_INLINE void next() { at += kPanelOutputs * 4; }
+  HWY_INLINE void next() { at += kBytes; }
 };
 
 template <int kVectors_>
 struct F16Reader {
   static constexpr int kVectors = kVectors_;
-  static constexpr int kStep = 1;
+  static constexpr int kElements = 1;
+  static constexpr int kBytes = 4 * kPanelOutputs;
   const std::byte* at;
   int first;
-  template <int kInput>
-  HWY_INLINE F32 weights(int v) const {
+  template <int kElement>
+  HWY_INLINE Elements weights(int v) const {
+    const std::byte* halves = at + 2 * (first + v * kLanes);
+    return make_pairs(widen_halves(halves), widen_halves(halves + 2 * kPanelOutputs));
+  }
+  HWY_INLINE void next() { at += kBytes; }
+};
+
+template <int kVectors>
+using ExpandedReader = BF16Reader<kVectors>;
+
+#else
+
+template <int kVectors_>
+struct F32Reader {
+  static constexpr int kVectors = kVectors_;
+  static constexpr int kElements = 1;
+  static constexpr int kBytes = 4 * kPanelOutputs;
+  const std::byte* at;
+  int first;
+  template <int kElement>
+  HWY_INLINE Elements weights(int v) const {
+    return load_elements(reinterpret_cast<const uint32_t*>(at) + first + v * kLanes);
+  }
+  HWY_INLINE void next() { at += kBytes; }
+};
+
+template <int kVectors_>
+struct F16Reader {
+  static constexpr int kVectors = kVectors_;
+  static constexpr int kElements = 1;
+  static constexpr int kBytes = 2 * kPanelOutputs;
+  const std::byte* at;
+  int first;
+  template <int kElement>
+  HWY_INLINE Elements weights(int v) const {
     return widen_halves(at + 2 * (first + v * kLanes));
   }
-  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 2); }
-  HWY_INLINE void next() { at += kPanelOutputs * 2; }
+  HWY_INLINE void next() { at += kBytes; }
 };
 
 template <int kVectors_>
 struct BF16Reader {
   static constexpr int kVectors = kVectors_;
-  static constexpr int kStep = 2;
+  static constexpr int kElements = 2;
+  static constexpr int kBytes = 4 * kPanelOutputs;
   const std::byte* at;
   int first;
-  template <int kInput>
-  HWY_INLINE F32 weights(int v) const {
+  template <int kElement>
+  HWY_INLINE Elements weights(int v) const {
     const auto both = hn::Load(I32Tag(), reinterpret_cast<const int32_t*>(at) + first + v * kLanes);
-    if constexpr (kInput == 0) return hn::BitCast(F32Tag(), hn::ShiftLeft<16>(both));
+    if constexpr (kElement == 0) return hn::BitCast(F32Tag(), hn::ShiftLeft<16>(both));
     return hn::BitCast(F32Tag(), hn::And(both, hn::Set(I32Tag(), -65536)));
   }
-  HWY_INLINE void fetch(int64_t ahead) const { fetch_lines(at + ahead, kPanelOutputs * 4); }
-  HWY_INLINE void next() { at += kPanelOutputs * 4; }
+  HWY_INLINE void next() { at += kBytes; }
 };
 
-// Expands `inputs` inputs of a float panel to F32; a BF16 panel has an even number of them.
+template <int kVectors>
+using ExpandedReader = F32Reader<kVectors>;
+
+#endif
+
+// Memory to fetch while something else is read.
+struct Ahead {
+  const std::byte* at = nullptr;
+  const std::byte* end = nullptr;
+
+  template <int kBytes>
+  HWY_INLINE void fetch() {
+    if (at >= end) return;
+    for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(at + i, 0, 2);
+    at += kBytes;
+  }
+};
+
+// Writes `elements` elements of a panel as ExpandedReader reads them.
 template <template <int> class Reader>
-void expand_floats(const std::byte* panel, int64_t inputs, std::byte* out) {
+void expand_floats(const std::byte* panel, int64_t elements, std::byte* out) {
   using R = Reader<1>;
   for (int first = 0; first < kPanelOutputs; first += kLanes) {
     R reader{panel, first};
-    auto* to = reinterpret_cast<float*>(out) + first;
-    for (int64_t i = 0; i < inputs; i += R::kStep) {
-      if (first == 0) reader.fetch(kPrefetchBytes);
-      unroll<R::kStep>([&](auto k) WEFT_INLINE_LAMBDA {
-        hn::Store(reader.template weights<k>(0), F32Tag(), to);
+    auto* to = reinterpret_cast<uint32_t*>(out) + first;
+    for (int64_t i = 0; i < elements; i += R::kElements) {
+      unroll<R::kElements>([&](auto k) WEFT_INLINE_LAMBDA {
+        const hn::ScalableTag<uint32_t> bits;
+        hn::Store(hn::BitCast(bits, reader.template weights<k>(0)), bits, to);
         to += kPanelOutputs;
       });
       reader.next();

@@ -3,6 +3,13 @@
 #include <hwy/detect_targets.h>
 #include <hwy/targets.h>
 
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#elif HWY_ARCH_ARM_A64
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <string>
 #include <vector>
 
@@ -25,34 +32,89 @@
   }                                                     \
   }  // namespace weft::ns
 
+// A table that has those functions of its own and all others of the table it is a variant of.
+#define WEFT_VARIANT_TABLE(ns, variant, base, table_name, FUNCTIONS) \
+  namespace weft::ns {                                               \
+  FUNCTIONS(WEFT_DECLARE_FILL)                                       \
+  static const KernelTable& kernel_table_##variant() {               \
+    static const KernelTable filled = [] {                           \
+      KernelTable table = base();                                    \
+      table.name = table_name;                                       \
+      FUNCTIONS(WEFT_CALL_FILL) return table;                        \
+    }();                                                             \
+    return filled;                                                   \
+  }                                                                  \
+  }  // namespace weft::ns
+#define WEFT_DOT_FUNCTIONS(FILL) FILL(fill_matmul_dot) FILL(fill_probes_dot)
+#define WEFT_BF16_FUNCTIONS(FILL) \
+  FILL(fill_matmul_bf16) FILL(fill_attention_bf16) FILL(fill_probes_bf16)
+
 WEFT_TABLE(ref, "ref")
 #if HWY_ARCH_X86
 WEFT_TABLE(N_AVX2, "avx2")
 #ifndef WEFT_ONE_SIMD_TARGET
 WEFT_TABLE(N_AVX3, "avx512")
 WEFT_TABLE(N_AVX3_DL, "avx512vnni")
+WEFT_VARIANT_TABLE(N_AVX2, dot, kernel_table, "avx2vnni", WEFT_DOT_FUNCTIONS)
+WEFT_VARIANT_TABLE(N_AVX3_DL, bf16, kernel_table, "avx512bf16", WEFT_BF16_FUNCTIONS)
 #endif
 #elif HWY_ARCH_ARM_A64
 WEFT_TABLE(N_NEON, "neon")
+#ifndef WEFT_ONE_SIMD_TARGET
+WEFT_VARIANT_TABLE(N_NEON, dot, kernel_table, "neondot", WEFT_DOT_FUNCTIONS)
+WEFT_VARIANT_TABLE(N_NEON, bf16, kernel_table_dot, "neonbf16", WEFT_BF16_FUNCTIONS)
+#endif
 #endif
 
 namespace weft {
 namespace {
 
-std::vector<const KernelTable*> tables_for_this_cpu() {
-  std::vector<const KernelTable*> tables;
 #if HWY_ARCH_X86
+// What Highway does not look for.
+uint32_t cpu_features_7_1() {
+  uint32_t eax = 0;
+  uint32_t ebx = 0;
+  uint32_t ecx = 0;
+  uint32_t edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 ? eax : 0;
+}
+bool has_avx_vnni() { return (cpu_features_7_1() & (1U << 4)) != 0; }
+bool has_avx512_bf16() { return (cpu_features_7_1() & (1U << 5)) != 0; }
+
+std::vector<const KernelTable*> simd_tables() {
+  std::vector<const KernelTable*> tables;
   const int64_t targets = hwy::SupportedTargets();
 #ifndef WEFT_ONE_SIMD_TARGET
   if ((targets & HWY_AVX3_DL) != 0 && __builtin_cpu_supports("avx512vnni") != 0) {
+    if (has_avx512_bf16()) tables.push_back(&N_AVX3_DL::kernel_table_bf16());
     tables.push_back(&N_AVX3_DL::kernel_table());
   }
   if ((targets & HWY_AVX3) != 0) tables.push_back(&N_AVX3::kernel_table());
+  if ((targets & HWY_AVX2) != 0 && has_avx_vnni()) {
+    tables.push_back(&N_AVX2::kernel_table_dot());
+  }
 #endif
   if ((targets & HWY_AVX2) != 0) tables.push_back(&N_AVX2::kernel_table());
+  return tables;
+}
 #elif HWY_ARCH_ARM_A64
-  tables.push_back(&N_NEON::kernel_table());
+std::vector<const KernelTable*> simd_tables() {
+  std::vector<const KernelTable*> tables;
+#ifndef WEFT_ONE_SIMD_TARGET
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) {
+    if ((getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0) tables.push_back(&N_NEON::kernel_table_bf16());
+    tables.push_back(&N_NEON::kernel_table_dot());
+  }
 #endif
+  tables.push_back(&N_NEON::kernel_table());
+  return tables;
+}
+#else
+std::vector<const KernelTable*> simd_tables() { return {}; }
+#endif
+
+std::vector<const KernelTable*> tables_for_this_cpu() {
+  std::vector<const KernelTable*> tables = simd_tables();
   tables.push_back(&ref::kernel_table());
   return tables;
 }

@@ -37,8 +37,8 @@ struct PackedMatrix {
 // What a matrix multiplication reads on its activation side.
 enum class ActivationFormat : uint8_t {
   kF32,
-  kQ8,  // int8 with one float scale per 32 values of a row
-  kBF16,
+  kQ8,    // int8 with one float scale per 32 values of a row
+  kBF16,  // pairs of inputs; products are summed as floats
 };
 
 // Rows of float activations [rows, inputs] and what is done to each before it is multiplied.
@@ -116,7 +116,8 @@ struct RopeTable {
 };
 
 struct KernelTable {
-  std::string_view name;  // "ref", "avx2", "avx512", "avx512vnni", "neon"
+  // "ref", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16", "neon", "neondot", "neonbf16"
+  std::string_view name;
 
   // Matrices. Work is split over panels of `panel_outputs` outputs (the last one may be ragged).
   int panel_outputs;

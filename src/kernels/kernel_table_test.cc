@@ -2,8 +2,56 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hwy/detect_targets.h>
+
+#include <string>
+
+#include "base/check.h"
+#include "kernels/testing.h"
+
+#if HWY_ARCH_ARM_A64
+#define WEFT_BF16_BASE "neon"
+#define WEFT_BF16_NAMESPACE N_NEON
+#elif defined(WEFT_ONE_SIMD_TARGET)
+#define WEFT_BF16_BASE "avx2"
+#define WEFT_BF16_NAMESPACE N_AVX2
+#else
+#define WEFT_BF16_BASE "avx512vnni"
+#define WEFT_BF16_NAMESPACE N_AVX3_DL
+#endif
+
+// The bf16 kernels with the instruction in software, for the target that the real ones are for.
+namespace weft::WEFT_BF16_NAMESPACE {
+void fill_matmul_bf16_emulated(KernelTable& table);
+void fill_attention_bf16_emulated(KernelTable& table);
+static KernelTable emulated_table(const KernelTable& base) {
+  KernelTable table = base;
+  fill_matmul_bf16_emulated(table);
+  fill_attention_bf16_emulated(table);
+  table.name = "bf16emulated";
+  return table;
+}
+}  // namespace weft::WEFT_BF16_NAMESPACE
 
 namespace weft {
+
+std::vector<const KernelTable*> testing::tested_tables() {
+  const auto available = available_kernels();
+  std::vector<const KernelTable*> tables(available.begin(), available.end());
+  if (const auto base = find_kernels(WEFT_BF16_BASE); base.ok()) {
+    static const KernelTable emulated = WEFT_BF16_NAMESPACE::emulated_table(**base);
+    tables.push_back(&emulated);
+  }
+  return tables;
+}
+
+const KernelTable& testing::tested_table(std::string_view name) {
+  for (const KernelTable* table : tested_tables()) {
+    if (table->name == name) return *table;
+  }
+  WEFT_CHECK(false, "no table {}", name);
+}
+
 namespace {
 
 TEST(KernelTableTest, AutoIsTheFirstAndRefTheLast) {
@@ -23,8 +71,8 @@ TEST(KernelTableTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
   const auto result = find_kernels("mmx");
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().kind, ErrorKind::kUnsupported);
-  EXPECT_THAT(result.error().message, testing::HasSubstr("'mmx'"));
-  EXPECT_THAT(result.error().message, testing::HasSubstr("ref"));
+  EXPECT_THAT(result.error().message, ::testing::HasSubstr("'mmx'"));
+  EXPECT_THAT(result.error().message, ::testing::HasSubstr("ref"));
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <array>
 #include <cstring>
 
-#include "base/check.h"
 #include "kernels/activations-inl.h"
 #include "kernels/activations.h"
 #include "kernels/kernel_table.h"
@@ -148,7 +147,6 @@ int64_t activation_pieces(ActivationFormat format, int64_t rows) {
 
 void pack_activations(ActivationFormat format, const RowSource& source, int64_t rows,
                       int64_t inputs, int64_t piece_begin, int64_t piece_end, std::byte* packed) {
-  WEFT_CHECK(format != ActivationFormat::kBF16, "no kernel of this table reads bf16 activations");
   const Tiling tiling = tiling_of(format, rows);
   for (int64_t t = piece_begin; t < piece_end; ++t) {
     pack_tile(format, source, tiling.tile(t), inputs, packed);
@@ -183,7 +181,7 @@ void unpack_row(const PackedMatrix& matrix, int64_t row, float* out) {
 
 }  // namespace
 
-void fill_matmul(KernelTable& table) {
+void WEFT_FILL(matmul)(KernelTable& table) {
   table.panel_outputs = kPanelOutputs;
   table.packed_bytes = packed_panels_bytes;
   table.pack = pack_panels;

@@ -17,9 +17,9 @@
 #if WEFT_SIMD_TARGET
 namespace weft::HWY_NAMESPACE {
 
-// Rows are packed as kF32 in tiles of at most so many rows.
+// Rows are packed as kF32 or kBF16 in tiles of at most so many rows.
 inline constexpr int kFloatTileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 6 : 12;
-// KernelTable::matmul for F32, F16 and BF16 weights.
+// KernelTable::matmul for F32, F16 and BF16 weights and kF32 rows.
 void multiply_float_panels(const PackedMatrix& matrix, const std::byte* activations, int64_t rows,
                            int64_t panel_begin, int64_t panel_end, const MatmulOutput& out);
 

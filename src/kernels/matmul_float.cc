@@ -1,5 +1,6 @@
-// Matrix multiplication with float weights (F32, F16, BF16) in fused multiply-adds of floats; the
-// part of matmul.cc that needs none of its integer kernels.
+// Matrix multiplication with float weights: in fused multiply-adds of floats for every target, and
+// in dot products of bf16 pairs (BF16 and F16 weights) in the variants that have them; see
+// kernels/simd.h.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul_float.cc"
@@ -7,7 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/activations.h"
 #include "kernels/float_weights-inl.h"
@@ -21,8 +23,10 @@ WEFT_BEFORE_KERNELS();
 namespace weft::HWY_NAMESPACE {
 namespace {
 
-// Inputs expanded at a time: with the sums of a tile they stay in L1.
-constexpr int kChunkInputs = 128;
+// Elements multiplied at a time: the weights, with a tile's activations and sums, stay in L1.
+constexpr int64_t kChunkElements = 128;
+// Panels that share one pass over activations too long for L2.
+constexpr int64_t kBatchPanels = 8;
 
 // Vectors of outputs beside each other in a kernel of `rows` rows.
 constexpr int vectors_of(int rows) {
@@ -30,23 +34,25 @@ constexpr int vectors_of(int rows) {
   return HWY_TARGET == HWY_NEON ? 4 : 2;
 }
 
-// Adds to sums [kRows][kPanelOutputs], columns of the reader's outputs, the product over `inputs`
-// inputs, a multiple of the reader's step. activations: [inputs][kRows].
+// Adds to sums [kRows][kPanelOutputs], columns of the reader's outputs, the product over `elements`
+// elements, a multiple of the reader's step. activations: [elements][kRows]. For each row and
+// output one chain of additions in ascending order, whatever kRows and the kind of reader.
 template <class Reader, int kRows>
-HWY_INLINE void multiply_f32(Reader reader, int64_t inputs, int64_t ahead,
-                             const float* HWY_RESTRICT activations, float* HWY_RESTRICT sums) {
+HWY_INLINE void multiply_elements(Reader reader, int64_t elements, Ahead ahead,
+                                  const uint32_t* HWY_RESTRICT activations,
+                                  float* HWY_RESTRICT sums) {
   constexpr int kVectors = Reader::kVectors;
-  const F32Tag df;
   F32 kept[kRows][kVectors];
   load_sums<kRows, kVectors>(sums, kept);
-  for (int64_t k = 0; k < inputs; k += Reader::kStep) {
-    reader.fetch(ahead);
-    unroll<Reader::kStep>([&](auto step) WEFT_INLINE_LAMBDA {
-      F32 w[kVectors];
+  for (int64_t k = 0; k < elements; k += Reader::kElements) {
+    ahead.fetch<Reader::kBytes>();
+    unroll<Reader::kElements>([&](auto step) WEFT_INLINE_LAMBDA {
+      Elements w[kVectors];
       WEFT_UNROLL for (int v = 0; v < kVectors; ++v) w[v] = reader.template weights<step>(v);
       WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
-        const F32 a = hn::Set(df, activations[r]);
-        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) kept[r][v] = hn::MulAdd(w[v], a, kept[r][v]);
+        const Elements a = broadcast_element(activations + r);
+        WEFT_UNROLL for (int v = 0; v < kVectors; ++v) kept[r][v] =
+            add_product(kept[r][v], w[v], a);
       }
       activations += kRows;
     });
@@ -55,86 +61,154 @@ HWY_INLINE void multiply_f32(Reader reader, int64_t inputs, int64_t ahead,
   store_sums<kRows, kVectors>(kept, sums);
 }
 
-using FloatKernel = void (*)(const std::byte* weights, int64_t inputs, int64_t ahead,
-                             const float* activations, float* sums);
+using FloatKernel = void (*)(const std::byte* weights, int64_t elements, Ahead ahead,
+                             const uint32_t* activations, float* sums);
 
 template <class Reader, int kRows>
-void f32_kernel(const std::byte* weights, int64_t inputs, int64_t ahead, const float* activations,
-                float* sums) {
+void float_kernel(const std::byte* weights, int64_t elements, Ahead ahead,
+                  const uint32_t* activations, float* sums) {
   for (int first = 0; first < kPanelOutputs; first += Reader::kVectors * kLanes) {
-    multiply_f32<Reader, kRows>({weights, first}, inputs, first == 0 ? ahead : 0, activations,
-                                sums + first);
+    multiply_elements<Reader, kRows>({weights, first}, elements, first == 0 ? ahead : Ahead(),
+                                     activations, sums + first);
   }
 }
 
 // Kernels for tiles of 1 ... sizeof...(I) rows; the place of 0 rows stays empty.
 template <template <int> class ReaderOf, int... I>
-constexpr std::array<FloatKernel, sizeof...(I) + 1> f32_kernels(std::integer_sequence<int, I...>) {
-  return {nullptr, f32_kernel<ReaderOf<vectors_of(I + 1)>, I + 1>...};
+constexpr std::array<FloatKernel, sizeof...(I) + 1> kernels_of(std::integer_sequence<int, I...>) {
+  return {nullptr, float_kernel<ReaderOf<vectors_of(I + 1)>, I + 1>...};
 }
+template <template <int> class ReaderOf>
+constexpr auto kFloatKernels =
+    kernels_of<ReaderOf>(std::make_integer_sequence<int, kFloatTileRows>());
 
-template <template <int> class ReaderOf, bool kIsF32>
-void panel_f32(DType type, const std::byte* panel, int64_t inputs, const Tiling& tiling,
-               const TileGroup& group, std::byte* activations, float* sums) {
-  static constexpr auto kPacked =
-      f32_kernels<ReaderOf>(std::make_integer_sequence<int, kFloatTileRows>());
-  static constexpr auto kExpanded =
-      f32_kernels<F32Reader>(std::make_integer_sequence<int, kFloatTileRows>());
-  constexpr int kStep = ReaderOf<1>::kStep;
-  const bool expands = !kIsF32 && group.rows > kFloatTileRows;
-  const int64_t input_bytes = kPanelOutputs * dtype_info(type).block_bytes;
-  HWY_ALIGN std::byte expanded[kChunkInputs * kPanelOutputs * sizeof(float)];
-  for (int64_t i = 0; i < inputs; i += kChunkInputs) {
-    const int64_t count = (std::min<int64_t>(kChunkInputs, inputs - i) + kStep - 1) / kStep * kStep;
-    const std::byte* weights = panel + i * input_bytes;
+// The rows of one group, as the tiles of their matrix multiplication hold them.
+struct GroupRows {
+  const Tiling& tiling;
+  TileGroup group;
+  const uint32_t* activations = nullptr;  // of all rows
+  int64_t row_elements = 0;
+
+  const uint32_t* at(TileRange tile, int64_t element) const {
+    return activations + tile.row_begin * row_elements + element * tile.rows;
+  }
+};
+
+// Adds elements [begin, end) of a panel's products to sums [group rows][kPanelOutputs].
+template <template <int> class ReaderOf>
+void multiply_run(const std::byte* panel, int64_t begin, int64_t end, const GroupRows& rows,
+                  float* sums) {
+  using Packed = ReaderOf<1>;
+  constexpr int64_t kStep = Packed::kElements;
+  const int64_t tiles = rows.group.end - rows.group.begin;
+  const bool expands = !std::is_same_v<Packed, ExpandedReader<1>> && tiles > 1;
+  const auto& kernels = expands ? kFloatKernels<ExpandedReader> : kFloatKernels<ReaderOf>;
+  HWY_ALIGN std::byte expanded[kChunkElements * kPanelOutputs * sizeof(uint32_t)];
+  for (int64_t i = begin; i < end; i += kChunkElements) {
+    const int64_t count = (std::min(kChunkElements, end - i) + kStep - 1) / kStep * kStep;
+    const std::byte* weights = panel + i / kStep * Packed::kBytes;
+    // One tile reads a stream from memory; several share what they fetch of the next chunk.
+    const std::byte* next =
+        weights + (tiles == 1 ? kPrefetchBytes : count / kStep * Packed::kBytes);
+    const int64_t share = (count / kStep + tiles - 1) / tiles * Packed::kBytes;
     if (expands) {
       expand_floats<ReaderOf>(weights, count, expanded);
       weights = expanded;
     }
-    for (int64_t t = group.begin; t < group.end; ++t) {
-      const TileRange range = tiling.tile(t);
-      const float* rows = f32_tile(activations, range, inputs) + i * range.rows;
-      float* tile_sums = sums + (range.row_begin - group.row_begin) * kPanelOutputs;
-      const int64_t ahead = expands || t > group.begin ? 0 : kPrefetchBytes;
-      const auto index = static_cast<size_t>(range.rows);
-      (expands ? kExpanded[index] : kPacked[index])(weights, count, ahead, rows, tile_sums);
+    for (int64_t t = rows.group.begin; t < rows.group.end; ++t, next += share) {
+      const TileRange tile = rows.tiling.tile(t);
+      kernels[static_cast<size_t>(tile.rows)](
+          weights, count, {next, next + share}, rows.at(tile, i),
+          sums + (tile.row_begin - rows.group.row_begin) * kPanelOutputs);
     }
   }
 }
 
-void multiply_panel(const PackedMatrix& matrix, int64_t panel, const Tiling& tiling,
-                    const TileGroup& group, std::byte* activations, float* sums) {
+void multiply_run(const PackedMatrix& matrix, int64_t panel, int64_t begin, int64_t end,
+                  const GroupRows& rows, float* sums) {
   const std::byte* data = matrix.data + panel * panel_bytes(matrix.type, matrix.inputs);
-  switch (matrix.type) {
-    case DType::kF16:
-      return panel_f32<F16Reader, false>(matrix.type, data, matrix.inputs, tiling, group,
-                                         activations, sums);
-    case DType::kBF16:
-      return panel_f32<BF16Reader, false>(matrix.type, data, matrix.inputs, tiling, group,
-                                          activations, sums);
-    default:
-      return panel_f32<F32Reader, true>(matrix.type, data, matrix.inputs, tiling, group,
-                                        activations, sums);
+#if !WEFT_BF16_DOTS
+  if (matrix.type == DType::kF32) return multiply_run<F32Reader>(data, begin, end, rows, sums);
+#endif
+  if (matrix.type == DType::kF16) return multiply_run<F16Reader>(data, begin, end, rows, sums);
+  return multiply_run<BF16Reader>(data, begin, end, rows, sums);
+}
+
+// Panels of all rows of a group. Rows too long for the cache are taken in runs of elements, each
+// for a batch of panels.
+void multiply_group(const PackedMatrix& matrix, const GroupRows& rows, int64_t panel_begin,
+                    int64_t panel_end, const MatmulOutput& out) {
+  constexpr int64_t kSums = int64_t{kGroupRows} * kPanelOutputs;
+  HWY_ALIGN float sums[kBatchPanels * kSums];
+  const int64_t fitting = kGroupBytes / static_cast<int64_t>(sizeof(uint32_t)) / rows.group.rows;
+  const int64_t run = std::max<int64_t>(fitting / kChunkElements, 1) * kChunkElements;
+  const int64_t batch = run >= rows.row_elements ? 1 : kBatchPanels;
+  const int64_t elements = (matrix.inputs + kElementInputs - 1) / kElementInputs;
+  for (int64_t first = panel_begin; first < panel_end; first += batch) {
+    const int64_t panels = std::min(batch, panel_end - first);
+    for (int64_t p = 0; p < panels; ++p) {
+      std::fill_n(sums + p * kSums, rows.group.rows * kPanelOutputs, 0.0F);
+    }
+    for (int64_t begin = 0; begin < elements; begin += run) {
+      const int64_t end = std::min(begin + run, elements);
+      for (int64_t p = 0; p < panels; ++p) {
+        multiply_run(matrix, first + p, begin, end, rows, sums + p * kSums);
+      }
+    }
+    for (int64_t p = 0; p < panels; ++p) {
+      write_panel(sums + p * kSums, rows.group, matrix, first + p, out);
+    }
   }
 }
 
-}  // namespace
-
-void multiply_float_panels(const PackedMatrix& matrix, const std::byte* activations, int64_t rows,
-                           int64_t panel_begin, int64_t panel_end, const MatmulOutput& out) {
+void multiply_rows(const PackedMatrix& matrix, const std::byte* activations, int64_t rows,
+                   int64_t panel_begin, int64_t panel_end, const MatmulOutput& out) {
   const Tiling tiling = {rows, kFloatTileRows};
-  const int64_t row_bytes = packed_activation_bytes(ActivationFormat::kF32, 1, matrix.inputs) / 2;
-  HWY_ALIGN float sums[kGroupRows * kPanelOutputs];
+  const int64_t row_elements = (matrix.inputs + 1) / 2 * 2 / kElementInputs;
   for (int64_t tile = 0; tile < tiling.count();) {
-    const TileGroup group = group_from(tiling, tile, row_bytes);
-    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-      std::memset(sums, 0, static_cast<size_t>(group.rows) * kPanelOutputs * sizeof(float));
-      multiply_panel(matrix, panel, tiling, group, const_cast<std::byte*>(activations), sums);
-      write_panel(sums, group, matrix, panel, out);
-    }
+    const TileGroup group = group_from(tiling, tile, kGroupBytes / kGroupRows);
+    multiply_group(matrix,
+                   {tiling, group, reinterpret_cast<const uint32_t*>(activations), row_elements},
+                   panel_begin, panel_end, out);
     tile = group.end;
   }
 }
+
+#if WEFT_BF16_DOTS
+
+KernelTable base;  // for all other types
+
+ActivationFormat activation_format(DType type) {
+  return type == DType::kF16 || type == DType::kBF16 ? ActivationFormat::kBF16
+                                                     : base.activation_format(type);
+}
+
+void matmul(const PackedMatrix& matrix, const std::byte* activations, int64_t rows,
+            int64_t panel_begin, int64_t panel_end, const MatmulOutput& out) {
+  const bool pairs = activation_format(matrix.type) == ActivationFormat::kBF16;
+  (pairs ? multiply_rows : base.matmul)(matrix, activations, rows, panel_begin, panel_end, out);
+}
+
+#endif
+
+}  // namespace
+
+#if WEFT_BF16_DOTS
+
+void WEFT_FILL(matmul)(KernelTable& table) {
+  base = table;
+  table.activation_format = activation_format;
+  table.matmul = matmul;
+}
+
+#else
+
+void multiply_float_panels(const PackedMatrix& matrix, const std::byte* activations, int64_t rows,
+                           int64_t panel_begin, int64_t panel_end, const MatmulOutput& out) {
+  multiply_rows(matrix, activations, rows, panel_begin, panel_end, out);
+}
+
+#endif
 
 }  // namespace weft::HWY_NAMESPACE
 WEFT_AFTER_KERNELS();

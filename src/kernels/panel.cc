@@ -58,7 +58,8 @@ void for_each_subscale(const QuantFormat& format, const PanelLayout& layout, int
   const int groups = kBlockInputs / format.group;
   for (int b = 0; b < layout.blocks; ++b) {
     for (int g = 0; g < groups; ++g) {
-      const auto group = static_cast<size_t>(b * groups + g);
+      const size_t group =
+          static_cast<size_t>(b) * static_cast<size_t>(groups) + static_cast<size_t>(g);
       const int64_t block = layout.header_bytes + b * layout.block_bytes;
       const int64_t in_block = block + layout.scales_offset + g * kPanelOutputs + output;
       const int64_t in_header = layout.scales_offset + b * kPanelOutputs + output;
@@ -147,7 +148,7 @@ void pack_quantized_panel(DType type, const std::byte* rows, int64_t outputs, in
 int64_t panel_bytes(DType type, int64_t inputs) {
   if (is_quantized(type))
     return inputs / dtype_info(type).block_elems * panel_layout(type).super_bytes();
-  const int64_t padded = type == DType::kBF16 ? (inputs + 1) / 2 * 2 : inputs;
+  const int64_t padded = type == DType::kF32 ? inputs : (inputs + 1) / 2 * 2;
   return padded * kPanelOutputs * dtype_info(type).block_bytes;
 }
 

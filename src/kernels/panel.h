@@ -11,7 +11,7 @@
 //   scales      [groups][32], minimums [groups][32]       bytes, where the type has sub-scales
 //
 // Nothing is widened: a 4-bit code stays 4 bits. Float panels are [inputs][32], BF16 pairs inputs:
-// [inputs / 2][32][2].
+// [inputs / 2][32][2]; of 16-bit floats there is an even number of inputs, the last one zero.
 
 #include <cstddef>
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "kernels/simd.h"
 
 #include "kernels/dot-inl.h"
+#include "kernels/elements-inl.h"
 
 #if WEFT_SIMD_TARGET
 WEFT_BEFORE_KERNELS();
@@ -49,7 +50,24 @@ int64_t peak_int8(int64_t repeats) {
   return operations(repeats, 4 * kLanes);
 }
 
+#if WEFT_BF16_DOTS
+int64_t peak_bf16(int64_t repeats) {
+  Pairs weights = hn::Set(PairTag(), 0x3f003f00U);
+  const Pairs activations = weights;
+  F32 sums[kChains];
+  unroll<kChains>([&](auto c) WEFT_INLINE_LAMBDA { sums[c] = hn::Zero(F32Tag()); });
+  for (int64_t i = 0; i < repeats; ++i) {
+    unroll<kChains>([&](auto c) WEFT_INLINE_LAMBDA {
+      renew(weights);
+      sums[c] = add_dot(sums[c], weights, activations);
+    });
+  }
+  unroll<kChains>([&](auto c) WEFT_INLINE_LAMBDA { renew(sums[c]); });
+  return operations(repeats, 2 * kLanes);
+}
+#else
 int64_t peak_bf16(int64_t /*repeats*/) { return 0; }
+#endif
 
 int64_t peak_f32(int64_t repeats) {
   const F32 a = hn::Set(F32Tag(), 0.5F);
@@ -82,7 +100,7 @@ void read_memory(const std::byte* from, int64_t bytes, int64_t ahead) {
 
 }  // namespace
 
-void fill_probes(KernelTable& table) {
+void WEFT_FILL(probes)(KernelTable& table) {
   table.peak_int8 = peak_int8;
   table.peak_bf16 = peak_bf16;
   table.peak_f32 = peak_f32;

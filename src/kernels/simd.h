@@ -35,6 +35,14 @@
 //  - Targets: N_AVX2 (avx2), N_AVX3 (avx512), N_AVX3_DL (avx512vnni: intrinsics of AVX-512 VNNI,
 //    VBMI and VBMI2 may be used there), N_NEON (neon); HWY_TARGET tells them apart. Vectors have
 //    32, 64, 64 and 16 bytes.
+//  - Variants: CMakeLists.txt compiles some files once more for CPUs that have one more instruction
+//    than a target of Highway's. Vectors and namespace are the target's, the instruction may be
+//    used where the macro says so, and a fill function named WEFT_FILL(rowwise) is fill_rowwise
+//    without a variant and fill_rowwise_dot or fill_rowwise_bf16 in one:
+//      WEFT_BYTE_DOTS  dot products of bytes: variant "dot" of AVX2 (AVX-VNNI) and NEON (dotprod)
+//      WEFT_BF16_DOTS  of bf16 pairs: variant "bf16" of N_AVX3_DL (AVX512-BF16) and NEON (dotprod
+//      and
+//                      bf16), and "bf16_emulated", in software, for tests on any CPU
 //  - Say MulAdd where a fused multiply-add is meant: the compiler itself contracts nothing.
 
 #ifndef HWY_WANT_AVX3_DL
@@ -43,14 +51,37 @@
 #ifndef HWY_COMPILE_ALL_ATTAINABLE  // also the targets that the compiler's own flags supersede
 #define HWY_COMPILE_ALL_ATTAINABLE
 #endif
+#undef WEFT_BYTE_DOTS
+#undef WEFT_BF16_DOTS
+#undef WEFT_FILL
+#if defined(WEFT_VARIANT_DOT)
+#define WEFT_BYTE_DOTS 1
+#define WEFT_BF16_DOTS 0
+#define WEFT_FILL(name) fill_##name##_dot
+#elif defined(WEFT_VARIANT_BF16)
+#define WEFT_BYTE_DOTS 1
+#define WEFT_BF16_DOTS 1
+#define WEFT_FILL(name) fill_##name##_bf16
+#elif defined(WEFT_VARIANT_BF16_EMULATED)
+#define WEFT_BYTE_DOTS 0
+#define WEFT_BF16_DOTS 1
+#define WEFT_FILL(name) fill_##name##_bf16_emulated
+#else
+#define WEFT_BYTE_DOTS 0
+#define WEFT_BF16_DOTS 0
+#define WEFT_FILL(name) fill_##name
+#endif
+
 #ifndef HWY_DISABLED_TARGETS
 // Smaller x86 CPUs run the scalar table, SVE machines the NEON one.
-#ifdef WEFT_ONE_SIMD_TARGET  // see CMakeLists.txt
-#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_NEON | HWY_SCALAR | HWY_EMU128))
+#if defined(WEFT_VARIANT_DOT) || defined(WEFT_ONE_SIMD_TARGET)  // the latter: see CMakeLists.txt
+#define WEFT_X86_TARGETS HWY_AVX2
+#elif WEFT_BF16_DOTS
+#define WEFT_X86_TARGETS HWY_AVX3_DL
 #else
-#define HWY_DISABLED_TARGETS \
-  (~(HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL | HWY_NEON | HWY_SCALAR | HWY_EMU128))
+#define WEFT_X86_TARGETS (HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL)
 #endif
+#define HWY_DISABLED_TARGETS (~(WEFT_X86_TARGETS | HWY_NEON | HWY_SCALAR | HWY_EMU128))
 #endif
 
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -59,10 +90,23 @@
 #undef WEFT_SIMD_TARGET
 #undef WEFT_BEFORE_KERNELS
 #undef WEFT_AFTER_KERNELS
+#undef WEFT_TARGET_STR
 #if HWY_TARGET == HWY_AVX3_DL
+#if defined(WEFT_VARIANT_BF16)
+#define WEFT_TARGET_STR HWY_TARGET_STR ",avx512vnni,avx512bf16"
+#else
+#define WEFT_TARGET_STR HWY_TARGET_STR ",avx512vnni"
+#endif
+#elif HWY_TARGET == HWY_AVX2 && defined(WEFT_VARIANT_DOT)
+#define WEFT_TARGET_STR HWY_TARGET_STR ",avxvnni"
+#elif HWY_TARGET == HWY_NEON && defined(WEFT_VARIANT_DOT)
+#define WEFT_TARGET_STR "arch=armv8.2-a+crypto+dotprod"
+#elif HWY_TARGET == HWY_NEON && defined(WEFT_VARIANT_BF16)
+#define WEFT_TARGET_STR "arch=armv8.2-a+crypto+dotprod+bf16"
+#endif
+#if defined(WEFT_TARGET_STR)
 #define WEFT_SIMD_TARGET 1
-#define WEFT_BEFORE_KERNELS() \
-  HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni") static_assert(true, "")
+#define WEFT_BEFORE_KERNELS() HWY_PUSH_ATTRIBUTES(WEFT_TARGET_STR) static_assert(true, "")
 #define WEFT_AFTER_KERNELS() HWY_POP_ATTRIBUTES static_assert(true, "")
 #elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 #define WEFT_SIMD_TARGET 1

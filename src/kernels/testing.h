@@ -7,12 +7,23 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "kernels/half.h"
+#include "kernels/kernel_table.h"
 #include "tensor/dtype.h"
 
 namespace weft::testing {
+
+// The tables this CPU can run, then the best of them with the bf16 kernels' dot product in
+// software.
+std::vector<const KernelTable*> tested_tables();
+const KernelTable& tested_table(std::string_view name);
+// Whether it multiplies pairs of bf16.
+inline bool has_bf16_dots(const KernelTable& table) {
+  return table.activation_format(DType::kBF16) == ActivationFormat::kBF16;
+}
 
 inline std::vector<float> random_floats(int64_t n, uint32_t seed, float spread = 1) {
   std::mt19937 random(seed);
@@ -21,6 +32,10 @@ inline std::vector<float> random_floats(int64_t n, uint32_t seed, float spread =
   for (float& value : values) value = normal(random);
   return values;
 }
+
+inline float through_bf16(float x) { return bfloat16_to_float(float_to_bfloat16(x)); }
+// The largest relative error of that.
+inline constexpr double kBf16Rounding = 0x1p-8;
 
 // `values` random values of `type` as a file holds them: any code may occur, scales lie around 1 /
 // 64 of the codes' range, so that a row times a row of ordinary activations is an ordinary number.

@@ -70,6 +70,7 @@ namespace weft {
 namespace {
 
 #if HWY_ARCH_X86
+#ifndef WEFT_ONE_SIMD_TARGET
 // What Highway does not look for.
 uint32_t cpu_features_7_1() {
   uint32_t eax = 0;
@@ -80,6 +81,7 @@ uint32_t cpu_features_7_1() {
 }
 bool has_avx_vnni() { return (cpu_features_7_1() & (1U << 4)) != 0; }
 bool has_avx512_bf16() { return (cpu_features_7_1() & (1U << 5)) != 0; }
+#endif
 
 std::vector<const KernelTable*> simd_tables() {
   std::vector<const KernelTable*> tables;
@@ -101,8 +103,11 @@ std::vector<const KernelTable*> simd_tables() {
 std::vector<const KernelTable*> simd_tables() {
   std::vector<const KernelTable*> tables;
 #ifndef WEFT_ONE_SIMD_TARGET
-  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) {
-    if ((getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0) tables.push_back(&N_NEON::kernel_table_bf16());
+  const uint64_t features = getauxval(AT_HWCAP);
+  if ((features & HWCAP_ASIMDDP) != 0) {
+    // g++ makes constants by instructions of FP16, which every CPU with BF16 has.
+    const bool bf16 = (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0 && (features & HWCAP_ASIMDHP) != 0;
+    if (bf16) tables.push_back(&N_NEON::kernel_table_bf16());
     tables.push_back(&N_NEON::kernel_table_dot());
   }
 #endif

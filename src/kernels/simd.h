@@ -102,7 +102,7 @@
 #elif HWY_TARGET == HWY_NEON && defined(WEFT_VARIANT_DOT)
 #define WEFT_TARGET_STR "arch=armv8.2-a+crypto+dotprod"
 #elif HWY_TARGET == HWY_NEON && defined(WEFT_VARIANT_BF16)
-#define WEFT_TARGET_STR "arch=armv8.2-a+crypto+dotprod+bf16"
+#define WEFT_TARGET_STR "arch=armv8.2-a+crypto+fp16+dotprod+bf16"
 #endif
 #if defined(WEFT_TARGET_STR)
 #define WEFT_SIMD_TARGET 1

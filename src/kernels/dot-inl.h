@@ -44,8 +44,10 @@ struct Dots {
   static HWY_INLINE Weights ready(U8 w) { return w; }
   static HWY_INLINE Sum start(I32 start) { return start; }
   static HWY_INLINE Sum add(Sum sum, Weights w, U8 a) {
-#if HWY_TARGET == HWY_AVX2
+#if defined(WEFT_VARIANT_DOT)
     return Sum{_mm256_dpbusd_avx_epi32(sum.raw, w.raw, a.raw)};
+#elif HWY_TARGET == HWY_AVX2
+    return Sum{_mm256_dpbusd_epi32(sum.raw, w.raw, a.raw)};
 #else
     return Sum{_mm512_dpbusd_epi32(sum.raw, w.raw, a.raw)};
 #endif

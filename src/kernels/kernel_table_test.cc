@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <hwy/detect_targets.h>
 
-#include <string>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
 
 #include "base/check.h"
 #include "kernels/testing.h"
@@ -18,30 +20,46 @@
 #else
 #define WEFT_BF16_BASE "avx512vnni"
 #define WEFT_BF16_NAMESPACE N_AVX3_DL
+namespace weft::N_AVX2 {
+void fill_matmul_dot_evex(KernelTable& table);
+}
 #endif
-
-// The bf16 kernels with the instruction in software, for the target that the real ones are for.
 namespace weft::WEFT_BF16_NAMESPACE {
 void fill_matmul_bf16_emulated(KernelTable& table);
 void fill_attention_bf16_emulated(KernelTable& table);
-static KernelTable emulated_table(const KernelTable& base) {
-  KernelTable table = base;
-  fill_matmul_bf16_emulated(table);
-  fill_attention_bf16_emulated(table);
-  table.name = "bf16emulated";
-  return table;
-}
 }  // namespace weft::WEFT_BF16_NAMESPACE
 
 namespace weft {
+namespace {
+
+// `base` with those functions replaced.
+KernelTable variant_of(const KernelTable& base, std::string_view name,
+                       std::initializer_list<void (*)(KernelTable&)> fills) {
+  KernelTable table = base;
+  for (const auto fill : fills) fill(table);
+  table.name = name;
+  return table;
+}
+
+}  // namespace
 
 std::vector<const KernelTable*> testing::tested_tables() {
   const auto available = available_kernels();
   std::vector<const KernelTable*> tables(available.begin(), available.end());
   if (const auto base = find_kernels(WEFT_BF16_BASE); base.ok()) {
-    static const KernelTable emulated = WEFT_BF16_NAMESPACE::emulated_table(**base);
+    static const KernelTable emulated =
+        variant_of(**base, "bf16emulated",
+                   {WEFT_BF16_NAMESPACE::fill_matmul_bf16_emulated,
+                    WEFT_BF16_NAMESPACE::fill_attention_bf16_emulated});
     tables.push_back(&emulated);
   }
+#if HWY_ARCH_X86 && !defined(WEFT_ONE_SIMD_TARGET)
+  if (find_kernels("avx512vnni").ok()) {
+    static const KernelTable evex =
+        variant_of(*find_kernels("avx2").value(), "avx2vnnievex", {N_AVX2::fill_matmul_dot_evex});
+    tables.push_back(&evex);
+  }
+#endif
   return tables;
 }
 

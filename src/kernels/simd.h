@@ -39,7 +39,8 @@
 //    than a target of Highway's. Vectors and namespace are the target's, the instruction may be
 //    used where the macro says so, and a fill function named WEFT_FILL(rowwise) is fill_rowwise
 //    without a variant and fill_rowwise_dot or fill_rowwise_bf16 in one:
-//      WEFT_BYTE_DOTS  dot products of bytes: variant "dot" of AVX2 (AVX-VNNI) and NEON (dotprod)
+//      WEFT_BYTE_DOTS  dot products of bytes: variant "dot" of AVX2 (AVX-VNNI) and NEON (dotprod),
+//                      and "dot_evex", the former as AVX-512 encodes it, for tests
 //      WEFT_BF16_DOTS  of bf16 pairs: variant "bf16" of N_AVX3_DL (AVX512-BF16) and NEON (dotprod
 //      and
 //                      bf16), and "bf16_emulated", in software, for tests on any CPU
@@ -58,6 +59,10 @@
 #define WEFT_BYTE_DOTS 1
 #define WEFT_BF16_DOTS 0
 #define WEFT_FILL(name) fill_##name##_dot
+#elif defined(WEFT_VARIANT_DOT_EVEX)
+#define WEFT_BYTE_DOTS 1
+#define WEFT_BF16_DOTS 0
+#define WEFT_FILL(name) fill_##name##_dot_evex
 #elif defined(WEFT_VARIANT_BF16)
 #define WEFT_BYTE_DOTS 1
 #define WEFT_BF16_DOTS 1
@@ -74,10 +79,12 @@
 
 #ifndef HWY_DISABLED_TARGETS
 // Smaller x86 CPUs run the scalar table, SVE machines the NEON one.
-#if defined(WEFT_VARIANT_DOT) || defined(WEFT_ONE_SIMD_TARGET)  // the latter: see CMakeLists.txt
+#if defined(WEFT_ONE_SIMD_TARGET)  // see CMakeLists.txt
 #define WEFT_X86_TARGETS HWY_AVX2
 #elif WEFT_BF16_DOTS
 #define WEFT_X86_TARGETS HWY_AVX3_DL
+#elif WEFT_BYTE_DOTS
+#define WEFT_X86_TARGETS HWY_AVX2
 #else
 #define WEFT_X86_TARGETS (HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL)
 #endif
@@ -99,6 +106,8 @@
 #endif
 #elif HWY_TARGET == HWY_AVX2 && defined(WEFT_VARIANT_DOT)
 #define WEFT_TARGET_STR HWY_TARGET_STR ",avxvnni"
+#elif HWY_TARGET == HWY_AVX2 && defined(WEFT_VARIANT_DOT_EVEX)
+#define WEFT_TARGET_STR HWY_TARGET_STR ",avx512f,avx512vl,avx512vnni"
 #elif HWY_TARGET == HWY_NEON && defined(WEFT_VARIANT_DOT)
 #define WEFT_TARGET_STR "arch=armv8.2-a+crypto+dotprod"
 #elif HWY_TARGET == HWY_NEON && defined(WEFT_VARIANT_BF16)

@@ -16,8 +16,8 @@
 
 namespace weft::testing {
 
-// The tables this CPU can run, then the best of them with the bf16 kernels' dot product in
-// software.
+// The tables this CPU can run, then what it can run of the code of others: the bf16 kernels with
+// the dot product in software, and those for AVX-VNNI with its instruction as AVX-512 has it.
 std::vector<const KernelTable*> tested_tables();
 const KernelTable& tested_table(std::string_view name);
 // Whether it multiplies pairs of bf16.

@@ -56,19 +56,20 @@ template <int kRows, int kVectors>
 HWY_INLINE void make_scores(const uint32_t* keys, int head_dim, const uint32_t* q, float* scores) {
   const int elements = head_dim / kElementInputs;
   V score[kRows][kVectors];
-  for (auto& row : score) {
-    for (V& v : row) v = hn::Zero(kTag);
+  WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) score[r][v] = hn::Zero(kTag);
   }
   for (int i = 0; i < elements; ++i, keys += kKeys) {
     Elements k[kVectors];
-    for (int v = 0; v < kVectors; ++v) k[v] = load_elements(keys + v * kLanes);
-    for (int r = 0; r < kRows; ++r) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) k[v] = load_elements(keys + v * kLanes);
+    WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
       const Elements one_q = broadcast_element(q + r * elements + i);
-      for (int v = 0; v < kVectors; ++v) score[r][v] = add_product(score[r][v], one_q, k[v]);
+      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) score[r][v] =
+          add_product(score[r][v], one_q, k[v]);
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
+  WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
       hn::Store(score[r][v], kTag, scores + r * kKeys + v * kLanes);
     }
   }
@@ -167,23 +168,25 @@ template <int kRows, int kVectors>
 HWY_INLINE void add_values(const uint32_t* values, int width, float* acc, const uint32_t* weights,
                            const float* correction, int begin, int end) {
   V sum[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
+  WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
     const V factor = hn::Set(kTag, correction[r]);
-    for (int v = 0; v < kVectors; ++v) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
       sum[r][v] = hn::Mul(hn::Load(kTag, acc + r * width + v * kLanes), factor);
     }
   }
   const uint32_t* at = values + begin * width;
   for (int i = begin; i < end; ++i, at += width) {
     Elements value[kVectors];
-    for (int v = 0; v < kVectors; ++v) value[v] = load_elements(at + v * kLanes);
-    for (int r = 0; r < kRows; ++r) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) value[v] = load_elements(at + v * kLanes);
+    WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
       const Elements weight = broadcast_element(weights + r * kKeys + i);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = add_product(sum[r][v], weight, value[v]);
+      WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sum[r][v] =
+          add_product(sum[r][v], weight, value[v]);
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) hn::Store(sum[r][v], kTag, acc + r * width + v * kLanes);
+  WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v)
+        hn::Store(sum[r][v], kTag, acc + r * width + v * kLanes);
   }
 }
 

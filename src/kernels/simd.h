@@ -124,3 +124,13 @@
 #else
 #define WEFT_SIMD_TARGET 0
 #endif
+
+#ifndef WEFT_INLINE_LAMBDA
+#define WEFT_INLINE_LAMBDA __attribute__((always_inline))
+// Before a loop of few turns: unrolled whole, so that arrays of vectors stay in registers.
+#if HWY_COMPILER_CLANG
+#define WEFT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define WEFT_UNROLL _Pragma("GCC unroll 16")
+#endif
+#endif

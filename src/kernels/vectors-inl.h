@@ -32,16 +32,6 @@ using I16 = hn::Vec<I16Tag>;
 using U8 = hn::Vec<U8Tag>;
 constexpr int kLanes = HWY_LANES(float);  // outputs of one vector
 
-#ifndef WEFT_INLINE_LAMBDA
-#define WEFT_INLINE_LAMBDA __attribute__((always_inline))
-// Before a loop of few turns: unrolled whole, so that arrays of vectors stay in registers.
-#if HWY_COMPILER_CLANG
-#define WEFT_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define WEFT_UNROLL _Pragma("GCC unroll 16")
-#endif
-#endif
-
 template <class F, int... I>
 HWY_INLINE void unroll_over(F&& f, std::integer_sequence<int, I...>) {
   (f(std::integral_constant<int, I>()), ...);

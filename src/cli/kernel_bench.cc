@@ -180,7 +180,8 @@ std::vector<KernelFigure> KernelBench::matmul(const std::string& model, const La
 
   const int most = *std::max_element(rows.begin(), rows.end());
   const std::vector<float> x = random_rows(most * matrix.inputs);
-  std::vector<float> out(static_cast<size_t>(most * matrix.outputs));
+  Result<Buffer> out = Buffer::allocate(sizeof(float) * static_cast<size_t>(most * matrix.outputs));
+  WEFT_CHECK(out.ok(), "{}", out.error().message);
   std::vector<std::unique_ptr<Buffer>> packed;
   packed.reserve(rows.size());
   std::vector<Work> works;
@@ -195,14 +196,14 @@ std::vector<KernelFigure> KernelBench::matmul(const std::string& model, const La
     const int64_t pieces = kernels.activation_pieces(format, count);
     kernels.pack_activations(format, source, count, matrix.inputs, 0, pieces,
                              packed.back()->data());
-    works.emplace_back(
-        [&, count, activations = packed.back()->data()](ThreadPool::Worker& worker, int64_t run) {
-          const PackedMatrix weights{type, matrix.outputs, matrix.inputs,
-                                     memory_.data() + run % copies * step};
-          worker.parallel_for(panels, grain(panels, worker), [&](int64_t begin, int64_t end) {
-            kernels.matmul(weights, activations, count, begin, end, {out.data(), matrix.outputs});
-          });
-        });
+    works.emplace_back([&, count, activations = packed.back()->data()](ThreadPool::Worker& worker,
+                                                                       int64_t run) {
+      const PackedMatrix weights{type, matrix.outputs, matrix.inputs,
+                                 memory_.data() + run % copies * step};
+      worker.parallel_for(panels, grain(panels, worker), [&](int64_t begin, int64_t end) {
+        kernels.matmul(weights, activations, count, begin, end, {out->as<float>(), matrix.outputs});
+      });
+    });
   }
   const std::vector<double> taken = time(works);
   std::vector<KernelFigure> figures;

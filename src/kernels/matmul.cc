@@ -24,8 +24,13 @@ WEFT_BEFORE_KERNELS();
 namespace weft::HWY_NAMESPACE {
 namespace {
 
-// Most rows of a tile, by the registers there are.
-constexpr int kQ8TileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 4 : 12;
+// Most rows of a tile, by the registers there are. With byte dot products on AVX-512, seven rows
+// keep all sums in registers, which many tiles need; of one or two tiles eight rows are faster,
+// since they read the weights once less.
+constexpr int kQ8TileRows = HWY_TARGET == HWY_AVX3_DL                          ? 7
+                            : HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 4
+                                                                               : 12;
+constexpr int kQ8FewRows = HWY_TARGET == HWY_AVX3_DL ? 8 : kQ8TileRows;
 // Up to so many rows the weights are taken apart in registers; more than that share an expanded
 // copy in L1.
 constexpr int kDirectRows = HWY_TARGET == HWY_AVX3_DL ? 8 : 4;
@@ -53,6 +58,7 @@ template <template <int> class ReaderOf, int... I>
 constexpr std::array<Q8Kernel, sizeof...(I) + 1> q8_kernels(std::integer_sequence<int, I...>) {
   return {nullptr, q8_kernel<ReaderOf<vectors_of(I + 1)>, I + 1>...};
 }
+
 template <DType kType>
 struct QuantizedKernels {
   template <int kVectors>
@@ -60,58 +66,82 @@ struct QuantizedKernels {
   template <int kVectors>
   using Expanded = ExpandedReaderOf<kType, kVectors>;
   static constexpr auto kPacked =
-      q8_kernels<Packed>(std::make_integer_sequence<int, std::min(kDirectRows, kQ8TileRows)>());
+      q8_kernels<Packed>(std::make_integer_sequence<int, std::min(kDirectRows, kQ8FewRows)>());
   static constexpr auto kExpanded =
-      q8_kernels<Expanded>(std::make_integer_sequence<int, kQ8TileRows>());
+      q8_kernels<Expanded>(std::make_integer_sequence<int, kQ8FewRows>());
 };
 
-template <DType kType>
-void panel_q8(const std::byte* panel, int64_t blocks, const Tiling& tiling, const TileGroup& group,
-              std::byte* activations, float* sums) {
-  using Kernels = QuantizedKernels<kType>;
-  constexpr int64_t kSuperBlocks = Quantized<kType>::kLayout.blocks;
-  constexpr int kOffset = Quantized<kType>::kOffset;
-  constexpr int kGroups = Quantized<kType>::kGroups;
-  constexpr int64_t kSuperBytes = Quantized<kType>::kLayout.super_bytes();
-  if (group.rows <= kDirectRows && group.end == group.begin + 1) {
-    const Q8Tile tile(activations, tiling.tile(group.begin), blocks);
-    Q8Cursor at(tile, 0, kOffset, kGroups);
-    at.ahead = panel + kPrefetchBytes;
-    at.ahead_step = kSuperBytes / kSuperBlocks;
-    return Kernels::kPacked[static_cast<size_t>(tile.rows)](panel, blocks / kSuperBlocks, at, sums);
+// One panel of a matrix and where its products go.
+struct PanelTask {
+  const PackedMatrix& matrix;
+  int64_t panel;
+  const MatmulOutput& out;
+
+  const std::byte* weights() const {
+    return matrix.data + panel * panel_bytes(matrix.type, matrix.inputs);
   }
+  int64_t blocks() const { return matrix.inputs / kBlockInputs; }
+};
+
+// A single tile of few rows reads the panel as it is.
+template <DType kType>
+void multiply_directly(const PanelTask& task, const Q8Tile& tile, int64_t row_begin, float* sums) {
+  using Type = Quantized<kType>;
+  constexpr int64_t kBlockBytes = Type::kLayout.super_bytes() / Type::kLayout.blocks;
+  Q8Cursor at(tile, 0, Type::kOffset, Type::kGroups);
+  at.ahead = {task.weights() + kPrefetchBytes, kBlockBytes};
+  QuantizedKernels<kType>::kPacked[static_cast<size_t>(tile.rows)](
+      task.weights(), task.blocks() / Type::kLayout.blocks, at, sums);
+  write_panel(sums, row_begin, tile.rows, task.matrix, task.panel, task.out);
+}
+
+// Several tiles share each chunk of the panel, expanded once, and fetch an equal part each of what
+// comes kPrefetchBytes later.
+template <DType kType>
+void multiply_chunks(const PanelTask& task, const Tiling& tiling, const TileGroup& group,
+                     std::byte* activations, float* sums) {
+  using Type = Quantized<kType>;
+  constexpr int64_t kSuperBlocks = Type::kLayout.blocks;
+  constexpr int64_t kSuperBytes = Type::kLayout.super_bytes();
   constexpr int64_t kChunkBytes = kChunkBlocks / kSuperBlocks * kSuperBytes;
-  // The next chunk is fetched while this one is multiplied, an equal part by each tile and block.
-  const int64_t ahead_step =
-      (kChunkBytes / (kChunkBlocks * (group.end - group.begin)) + 63) / 64 * 64;
+  const int64_t blocks = task.blocks();
+  const int64_t share = kChunkBytes / (group.end - group.begin);
   HWY_ALIGN std::byte expanded[kChunkBlocks * kMaxExpandedBlockBytes];
   for (int64_t block = 0; block < blocks; block += kChunkBlocks) {
     const int64_t count = std::min<int64_t>(kChunkBlocks, blocks - block);
-    const std::byte* chunk = panel + block / kSuperBlocks * kSuperBytes;
-    const std::byte* next_chunk = chunk + kChunkBytes;
+    const std::byte* chunk = task.weights() + block / kSuperBlocks * kSuperBytes;
     expand<kType>(chunk, count / kSuperBlocks, expanded);
     for (int64_t t = group.begin; t < group.end; ++t) {
       const TileRange range = tiling.tile(t);
-      Q8Cursor at(Q8Tile(activations, range, blocks), block, kOffset, kGroups);
-      at.ahead = next_chunk + (t - group.begin) * kChunkBlocks * ahead_step;
-      at.ahead_step = ahead_step;
+      if (block == 0) fetch_output(range.row_begin, range.rows, task.panel, task.out);
+      Q8Cursor at(Q8Tile(activations, range, blocks), block, Type::kOffset, Type::kGroups);
+      at.ahead = {chunk + kChunkBytes + kPrefetchBytes + (t - group.begin) * share,
+                  share / kChunkBlocks};
       float* tile_sums = sums + (range.row_begin - group.row_begin) * kPanelOutputs;
-      Kernels::kExpanded[static_cast<size_t>(range.rows)](expanded, count, at, tile_sums);
+      QuantizedKernels<kType>::kExpanded[static_cast<size_t>(range.rows)](expanded, count, at,
+                                                                          tile_sums);
+      // At once, so that the next tile's arithmetic hides the writing.
+      if (block + count == blocks) {
+        write_panel(tile_sums, range.row_begin, range.rows, task.matrix, task.panel, task.out);
+      }
     }
   }
 }
 
-void multiply_panel(const PackedMatrix& matrix, int64_t panel, const Tiling& tiling,
-                    const TileGroup& group, std::byte* activations, float* sums) {
-  const std::byte* data = matrix.data + panel * panel_bytes(matrix.type, matrix.inputs);
-  const int64_t inputs = matrix.inputs;
+void multiply_panel(const PanelTask& task, const Tiling& tiling, const TileGroup& group,
+                    std::byte* activations, float* sums) {
   const auto q8 = [&]<DType kType>(std::integral_constant<DType, kType>) {
-    panel_q8<kType>(data, inputs / kBlockInputs, tiling, group, activations, sums);
+    if (group.rows <= kDirectRows && group.end == group.begin + 1) {
+      const Q8Tile tile(activations, tiling.tile(group.begin), task.blocks());
+      multiply_directly<kType>(task, tile, group.row_begin, sums);
+    } else {
+      multiply_chunks<kType>(task, tiling, group, activations, sums);
+    }
   };
 #define WEFT_Q8_CASE(type) \
   case type:               \
     return q8(std::integral_constant<DType, type>())
-  switch (matrix.type) {
+  switch (task.matrix.type) {
     WEFT_Q8_CASE(DType::kQ4_0);
     WEFT_Q8_CASE(DType::kQ4_1);
     WEFT_Q8_CASE(DType::kQ5_0);
@@ -138,7 +168,8 @@ ActivationFormat activation_format(DType type) {
 }
 
 Tiling tiling_of(ActivationFormat format, int64_t rows) {
-  return {rows, format == ActivationFormat::kQ8 ? kQ8TileRows : kFloatTileRows};
+  if (format != ActivationFormat::kQ8) return {rows, kFloatTileRows};
+  return {rows, rows <= 2 * kQ8FewRows ? kQ8FewRows : kQ8TileRows};
 }
 
 int64_t activation_pieces(ActivationFormat format, int64_t rows) {
@@ -168,8 +199,8 @@ void matmul(const PackedMatrix& matrix, const std::byte* activations, int64_t ro
     const TileGroup group = group_from(tiling, tile, row_bytes);
     for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
       std::memset(sums, 0, static_cast<size_t>(group.rows) * kPanelOutputs * sizeof(float));
-      multiply_panel(matrix, panel, tiling, group, const_cast<std::byte*>(activations), sums);
-      write_panel(sums, group, matrix, panel, out);
+      const PanelTask task{matrix, panel, out};
+      multiply_panel(task, tiling, group, const_cast<std::byte*>(activations), sums);
     }
     tile = group.end;
   }

@@ -156,7 +156,7 @@ void multiply_group(const PackedMatrix& matrix, const GroupRows& rows, int64_t p
       }
     }
     for (int64_t p = 0; p < panels; ++p) {
-      write_panel(sums + p * kSums, rows.group, matrix, first + p, out);
+      write_panel(sums + p * kSums, rows.group.row_begin, rows.group.rows, matrix, first + p, out);
     }
   }
 }

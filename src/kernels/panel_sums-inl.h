@@ -63,18 +63,36 @@ TileGroup group_from(const Tiling& tiling, int64_t begin, int64_t row_bytes) {
   return group;
 }
 
-// Writes the sums [rows][kPanelOutputs] of one panel.
-void write_panel(const float* sums, const TileGroup& group, const PackedMatrix& matrix,
+// Writes sums [rows][kPanelOutputs] of one panel, the first of row `row_begin`.
+void write_panel(const float* sums, int64_t row_begin, int64_t rows, const PackedMatrix& matrix,
                  int64_t panel, const MatmulOutput& out) {
+  const F32Tag d;
   const int64_t first = panel * kPanelOutputs;
   const int64_t count = std::min<int64_t>(kPanelOutputs, matrix.outputs - first);
-  for (int64_t r = 0; r < group.rows; ++r, sums += kPanelOutputs) {
-    float* to = out.out + (group.row_begin + r) * out.stride + first;
-    for (int64_t o = 0; o < count; ++o) {
-      float value = sums[o];
-      if (out.bias != nullptr) value += out.bias[first + o];
+  const float* bias = out.bias == nullptr ? nullptr : out.bias + first;
+  for (int64_t r = 0; r < rows; ++r, sums += kPanelOutputs) {
+    float* to = out.out + (row_begin + r) * out.stride + first;
+    int64_t o = 0;
+    for (; o + kLanes <= count; o += kLanes) {
+      F32 value = hn::Load(d, sums + o);
+      if (bias != nullptr) value = hn::Add(value, hn::LoadU(d, bias + o));
+      if (out.accumulate) value = hn::Add(hn::LoadU(d, to + o), value);
+      hn::StoreU(value, d, to + o);
+    }
+    for (; o < count; ++o) {
+      const float value = bias == nullptr ? sums[o] : sums[o] + bias[o];
       to[o] = out.accumulate ? to[o] + value : value;
     }
+  }
+}
+
+// Asks for the places of these rows before they are written.
+HWY_INLINE void fetch_output(int64_t row_begin, int64_t rows, int64_t panel,
+                             const MatmulOutput& out) {
+  for (int64_t r = row_begin; r < row_begin + rows; ++r) {
+    const float* to = out.out + r * out.stride + panel * kPanelOutputs;
+    __builtin_prefetch(to, 1, 2);
+    __builtin_prefetch(to + kPanelOutputs / 2, 1, 2);
   }
 }
 

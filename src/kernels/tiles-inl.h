@@ -17,16 +17,34 @@ namespace weft::HWY_NAMESPACE {
 namespace {
 
 // Registers that the accumulators of a tile may take.
-constexpr int kAccumulators = HWY_TARGET == HWY_AVX2 ? 8 : 24;
+constexpr int kAccumulators = HWY_TARGET == HWY_AVX2 ? 8 : HWY_TARGET == HWY_AVX3_DL ? 28 : 24;
+
+// Weights to fetch from memory while a kernel runs. The core's own prefetcher follows every page as
+// a stream of its own and only so far, so lines are asked for in four pages in turn: that keeps as
+// many of them under way as it takes to hide the memory behind the arithmetic.
+struct Ahead {
+  const std::byte* at = nullptr;
+  int64_t step = 0;  // bytes for each block
+
+  // Where the lines of a block begin: of four pages, lines 4 i + p are lines i of page p.
+  HWY_INLINE const std::byte* lines() const {
+    const auto place = reinterpret_cast<uintptr_t>(at) & 0x3FFF;
+    const auto turned = place >> 2 & 0xFC0;
+    return at - place + turned;
+  }
+  // The n-th line of a block.
+  template <int n>
+  static HWY_INLINE void fetch(const std::byte* lines) {
+    __builtin_prefetch(lines + n % 4 * 4096 + n / 4 * 64, 0, 2);
+  }
+};
 
 // A tile's activations from some block on; see kernels/activations.h.
 struct Q8Cursor {
   const std::byte* body = nullptr;
   const int32_t* starts = nullptr;  // of the kind that the weights' offset needs
   const float* sums = nullptr;
-  const std::byte* ahead =
-      nullptr;  // memory to prefetch while the kernel runs, so many bytes a block
-  int64_t ahead_step = 0;
+  Ahead ahead;
 
   // For weights of that offset (0: the starts are not read) and so many groups in a block.
   Q8Cursor(const Q8Tile& tile, int64_t block, int offset, int groups)
@@ -59,9 +77,9 @@ HWY_INLINE void multiply_q8(Reader reader, int64_t supers, Q8Cursor at, float* H
   for (int64_t s = 0; s < supers; ++s) {
     reader.enter_super();
     for (int b = 0; b < Reader::kSuperBlocks; ++b) {
-      for (int64_t i = 0; i < at.ahead_step; i += 64)
-        __builtin_prefetch(at.ahead + i, 0, Reader::kLocality);
-      at.ahead += at.ahead_step;
+      constexpr int kLines = Reader::kFetchLines;
+      const std::byte* lines = at.ahead.lines();
+      at.ahead.at += at.ahead.step;
       const auto* codes = reinterpret_cast<const int8_t*>(at.body);
       const auto* scales = reinterpret_cast<const float*>(at.body + kRows * 32);
       unroll<kGroups>([&](auto g) WEFT_INLINE_LAMBDA {
@@ -72,6 +90,9 @@ HWY_INLINE void multiply_q8(Reader reader, int64_t supers, Q8Cursor at, float* H
         }
         unroll<kGroupQuads>([&](auto j) WEFT_INLINE_LAMBDA {
           constexpr int q = g * kGroupQuads + j;
+          unroll<(q + 1) * kLines / kBlockQuads - q * kLines / kBlockQuads>(
+              [&](auto i)
+                  WEFT_INLINE_LAMBDA { Ahead::fetch<q * kLines / kBlockQuads + i>(lines); });
           typename Dot::Weights w[kVectors];
           WEFT_UNROLL for (int v = 0; v < kVectors; ++v) w[v] =
               Dot::ready(reader.template quad<q>(v));

@@ -80,7 +80,9 @@ class PackedReader {
   static constexpr int kGroups = Type::kGroups;
   static constexpr bool kHasMinimum = Type::kHasMinimum;
   static constexpr int kSuperBlocks = kLayout.blocks;
-  static constexpr int kLocality = 2;  // of what is fetched ahead: a stream from memory goes to L2
+  // Cache lines to fetch ahead with each block, in fours.
+  static constexpr int kBlockBytes = kLayout.super_bytes() / kLayout.blocks;
+  static constexpr int kFetchLines = (kBlockBytes + 255) / 256 * 4;
 
   HWY_INLINE PackedReader(const std::byte* panel, int first) : super_(panel), first_(first) {}
 
@@ -185,7 +187,7 @@ class ExpandedReader {
   static constexpr int kGroups = kGroups_;
   static constexpr bool kHasMinimum = kHasMinimum_;
   static constexpr int kSuperBlocks = 1;
-  static constexpr int kLocality = 3;  // the next chunk goes to L1
+  static constexpr int kFetchLines = 8;
   static constexpr int kCodeBytes = kBlockQuads * kQuadBytes;
   static constexpr int kScaleBytes = kGroups * kPanelOutputs * 4;
   static constexpr int kBlockBytes = kCodeBytes + (kHasMinimum ? 2 : 1) * kScaleBytes;

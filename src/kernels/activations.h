@@ -44,16 +44,25 @@ struct TileRange {
 };
 
 // `rows` rows in tiles of at most `most` rows.
-struct Tiling {
-  int64_t rows = 0;
-  int64_t most = 1;
-
-  int64_t count() const { return (rows + most - 1) / most; }
-  TileRange tile(int64_t index) const {
-    const int64_t size = rows / count();
-    const int64_t larger = rows % count();
-    return {index * size + (index < larger ? index : larger), size + (index < larger ? 1 : 0)};
+class Tiling {
+ public:
+  Tiling(int64_t rows, int64_t most) : most_(most), count_((rows + most - 1) / most) {
+    if (count_ == 0) return;
+    size_ = rows / count_;
+    larger_ = rows % count_;
   }
+
+  int64_t most() const { return most_; }
+  int64_t count() const { return count_; }
+  TileRange tile(int64_t index) const {
+    return {index * size_ + (index < larger_ ? index : larger_), size_ + (index < larger_ ? 1 : 0)};
+  }
+
+ private:
+  int64_t most_;
+  int64_t count_;
+  int64_t size_ = 0;    // rows of a tile
+  int64_t larger_ = 0;  // so many tiles, the first ones, have one row more
 };
 
 // The parts of one kQ8 tile of `rows` rows and `blocks` blocks that begins at row `row_begin`.

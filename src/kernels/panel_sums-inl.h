@@ -53,7 +53,7 @@ struct TileGroup {
 
 TileGroup group_from(const Tiling& tiling, int64_t begin, int64_t row_bytes) {
   const int64_t rows = std::min<int64_t>(kGroupRows, kGroupBytes / std::max<int64_t>(row_bytes, 1));
-  const int64_t tiles = std::max<int64_t>(rows / tiling.most, 1);
+  const int64_t tiles = std::max<int64_t>(rows / tiling.most(), 1);
   TileGroup group;
   group.begin = begin;
   group.end = std::min(begin + tiles, tiling.count());

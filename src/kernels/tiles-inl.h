@@ -46,8 +46,9 @@ struct Q8Cursor {
   const float* sums = nullptr;
   Ahead ahead;
 
-  // For weights of that offset (0: the starts are not read) and so many groups in a block.
-  Q8Cursor(const Q8Tile& tile, int64_t block, int offset, int groups)
+  // For weights of that offset (0: the starts are not read) and so many groups in a block: both are
+  // constants where this is called.
+  HWY_INLINE Q8Cursor(const Q8Tile& tile, int64_t block, int offset, int groups)
       : body(tile.body + block * tile.rows * kQ8BodyBytes), starts(tile.starts()) {
     const int64_t step = block * tile.rows * groups;
     for (int64_t k = 0; k < 2 && groups == 2; ++k) {
@@ -103,6 +104,9 @@ HWY_INLINE void multiply_q8(Reader reader, int64_t supers, Q8Cursor at, float* H
           }
         });
         WEFT_UNROLL for (int v = 0; v < kVectors; ++v) {
+          // The rows' scales are read where they are used: kept for the next vector, they would
+          // push sums out of the registers.
+          asm volatile("" ::: "memory");
           const F32 scale = reader.scale(g, v);
           F32 minimum = scale;
           if constexpr (Reader::kHasMinimum) minimum = reader.minimum(g, v);

@@ -131,15 +131,21 @@ void add_round(const BenchRates& rates, Samples& samples) {
   for (const auto& [name, rate] : rates) samples[name].push_back(rate);
 }
 
+int rounds_of(const BenchModelOptions& options) {
+  if (options.rounds > 0) return options.rounds;
+  return options.peer.empty() ? 3 : 7;
+}
+
 Status measure_rounds(Executor& executor, const BenchModelOptions& options, Measured& out) {
+  const int rounds = rounds_of(options);
   for (int n : options.prompts) out.order.push_back(prefill_name(n));
   for (int n : options.streams) out.order.push_back(decode_name(n));
-  ProgressBar bar("measuring", static_cast<uint64_t>(options.rounds) * out.order.size(),
+  ProgressBar bar("measuring", static_cast<uint64_t>(rounds) * out.order.size(),
                   ProgressUnit::kItems);
   measure_prefill(
       executor, options.prompts.empty() ? 64 : std::min(options.prompts.front(), 512));  // warm-up
   uint64_t done = 0;
-  for (int round = 0; round < options.rounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     if (!options.peer.empty()) {
       WEFT_ASSIGN(const std::string text, output_of(options.peer));
       WEFT_ASSIGN(const BenchRates rates, parse_peer_output(text));

@@ -215,9 +215,8 @@ void add_bench_model(CLI::App& bench, BenchModelOptions& options) {
       ->capture_default_str();
   command
       ->add_option("--rounds", options.rounds,
-                   "Rounds; a comparison with a peer means little below 7")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+                   "Rounds (default: 3, with a peer 7: a comparison means little below)")
+      ->check(CLI::Range(1, 1000));
   command
       ->add_option("--peer", options.peer,
                    "A shell command run in turn with each round: llama-bench with -o json, or a "

@@ -31,6 +31,18 @@ std::vector<float> random_rows(int64_t count) {
   return values;
 }
 
+// Most tokens are unlikely, and a few stand out.
+std::vector<float> model_like_logits(int vocab) {
+  constexpr size_t kLikely = 2048;  // one in so many
+  std::minstd_rand random(3);
+  std::normal_distribution<float> normal(0, 2.5F);
+  std::vector<float> logits(static_cast<size_t>(vocab));
+  for (size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = normal(random) + (i % kLikely == 0 ? 10.0F : 0.0F);
+  }
+  return logits;
+}
+
 // As many items at once as the executor takes.
 int64_t grain(int64_t items, const ThreadPool::Worker& worker) {
   return std::max<int64_t>(1, items / (int64_t{8} * worker.count()));
@@ -276,8 +288,7 @@ KernelFigure KernelBench::attention(const DummyShape& shape, KvType type, int co
 }
 
 KernelFigure KernelBench::sampling(const DummyShape& shape) {
-  std::vector<float> logits = random_rows(shape.vocab);
-  for (float& logit : logits) logit *= 8;
+  const std::vector<float> logits = model_like_logits(shape.vocab);
   SamplerState state;
   SlotInit slot;
   slot.sampling.temperature = 0.7F;

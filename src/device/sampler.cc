@@ -13,6 +13,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr size_t kMassBlock = 4096;
+constexpr size_t kSelectBlock = 64;
 
 bool before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
@@ -48,12 +49,17 @@ void select(std::span<const float> logits, size_t k, float floor, std::vector<Ca
     std::nth_element(out.begin(), out.begin() + static_cast<ptrdiff_t>(k) - 1, out.end(), before);
     out.resize(k);
   };
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] >= floor)) continue;
-    out.push_back({logits[i], static_cast<TokenId>(i)});
-    if (out.size() < full) continue;
-    keep_k();
-    floor = out[k - 1].logit;
+  for (size_t begin = 0; begin < logits.size(); begin += kSelectBlock) {
+    const size_t end = std::min(begin + kSelectBlock, logits.size());
+    bool any = false;  // most blocks hold none, which vectors find out
+    for (size_t i = begin; i < end; ++i) any |= logits[i] >= floor;
+    for (size_t i = any ? begin : end; i < end; ++i) {
+      if (!(logits[i] >= floor)) continue;
+      out.push_back({logits[i], static_cast<TokenId>(i)});
+      if (out.size() < full) continue;
+      keep_k();
+      floor = out[k - 1].logit;
+    }
   }
   if (out.size() > k) keep_k();
 }
@@ -108,7 +114,7 @@ class Drawing {
   TokenId draw(double uniform) {
     const bool all_k = params_.top_k <= 0 || static_cast<size_t>(params_.top_k) >= logits_.size();
     if (all_k && params_.min_p <= 0 && !by_top_p()) return draw_from_all(uniform);
-    return draw_up_to(find_cut(all_k), uniform);
+    return draw_candidate(find_cut(all_k), uniform);
   }
 
  private:
@@ -135,20 +141,28 @@ class Drawing {
     return total;
   }
 
+  // Leaves at least all tokens up to the cut in the candidates.
   Cut find_cut(bool all_k) {
     std::vector<Candidate>& candidates = scratch_.candidates;
     Cut cut;
     if (params_.min_p > 0) cut.logit = weights_.logit(params_.min_p);
     const size_t k = all_k ? logits_.size() : static_cast<size_t>(params_.top_k);
-    if (all_k && !by_top_p()) return cut;
+    if (all_k && !by_top_p()) {
+      select(logits_, k, cut.logit, candidates);
+      return cut;
+    }
     if (all_k && params_.min_p <= 0) {
       // What weighs less than a token's share of the tail that top_p leaves out is in that tail,
-      // since all such tokens together weigh less than it. Half of it forgives rounding.
+      // since all such tokens together weigh less than it. Half of it forgives rounding. Most often
+      // far fewer tokens hold the mass: those that weigh e^-4, e^-8, e^-16 ... of the likeliest.
       const double total = mass_of_all();
-      const double tail = (1.0 - double{params_.top_p}) * total;
-      select(logits_, k, weights_.logit(0.5 * tail / static_cast<double>(logits_.size())),
-             candidates);
-      return nucleus(candidates, weights_, double{params_.top_p} * total);
+      const double target = double{params_.top_p} * total;
+      const double lowest = 0.5 * (total - target) / static_cast<double>(logits_.size());
+      for (double floor = std::exp(-4.0);; floor *= floor) {
+        select(logits_, k, weights_.logit(std::max(floor, lowest)), candidates);
+        if (floor <= lowest || mass_of_candidates() >= target) break;
+      }
+      return nucleus(candidates, weights_, target);
     }
     select(logits_, k, cut.logit, candidates);
     if (by_top_p()) {
@@ -158,28 +172,36 @@ class Drawing {
     return {last.logit, last.token};
   }
 
-  // The first token of [begin, end) at which the weights kept exceed `target`; the last one with a
-  // weight where rounding leaves the sum short of it.
-  TokenId scan(size_t begin, size_t end, const Cut& cut, double target) const {
-    double passed = 0;
-    TokenId last = first_equal(logits_, weights_.max);
-    for (size_t i = begin; i < end; ++i) {
-      if (!cut.keeps(logits_[i], static_cast<TokenId>(i))) continue;
-      const double weight = weights_(logits_[i]);
-      if (weight <= 0) continue;
-      last = static_cast<TokenId>(i);
-      passed += weight;
-      if (passed > target) break;
+  // Finds the first token at which the weights so far exceed a target; the last one with a weight
+  // where rounding leaves the sum short of it.
+  class Search {
+   public:
+    Search(double target, TokenId start) : target_(target), token_(start) {}
+    // Whether this token is the one.
+    bool add(TokenId token, double weight) {
+      if (weight <= 0) return false;
+      token_ = token;
+      passed_ += weight;
+      return passed_ > target_;
     }
-    return last;
-  }
+    TokenId token() const { return token_; }
 
-  TokenId draw_up_to(const Cut& cut, double uniform) const {
-    double total = 0;
-    for (size_t i = 0; i < logits_.size(); ++i) {
-      if (cut.keeps(logits_[i], static_cast<TokenId>(i))) total += weights_(logits_[i]);
+   private:
+    double target_;
+    double passed_ = 0;
+    TokenId token_;
+  };
+
+  TokenId draw_candidate(const Cut& cut, double uniform) {
+    std::vector<Candidate>& kept = scratch_.candidates;
+    std::erase_if(kept, [&](const Candidate& c) { return !cut.keeps(c.logit, c.token); });
+    std::sort(kept.begin(), kept.end(),
+              [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
+    Search search(uniform * mass_of_candidates(), first_equal(logits_, weights_.max));
+    for (const Candidate& c : kept) {
+      if (search.add(c.token, weights_(c.logit))) break;
     }
-    return scan(0, logits_.size(), cut, uniform * total);
+    return search.token();
   }
 
   TokenId draw_from_all(double uniform) {
@@ -189,7 +211,12 @@ class Drawing {
       target -= scratch_.masses[block++];
     }
     const size_t begin = block * kMassBlock;
-    return scan(begin, std::min(begin + kMassBlock, logits_.size()), Cut{}, target);
+    const size_t end = std::min(begin + kMassBlock, logits_.size());
+    Search search(target, first_equal(logits_, weights_.max));
+    for (size_t i = begin; i < end; ++i) {
+      if (search.add(static_cast<TokenId>(i), weights_(logits_[i]))) break;
+    }
+    return search.token();
   }
 
   const KernelTable& kernels_;

@@ -211,10 +211,17 @@ void store_head(const HeadLayout& at, int head_dim, std::byte* head, int offset,
   scatter<kType>(k, head_dim, head_dim, key.inverse, reinterpret_cast<T*>(head), [&](int i) {
     return kPairs ? ((i / 2) * kKeys + offset) * 2 + i % 2 : i * kKeys + offset;
   });
-  scatter<kType>(
-      v, head_dim, padded, value.inverse, reinterpret_cast<T*>(head + at.values), [&](int i) {
-        return kPairs ? ((offset / 2) * padded + i) * 2 + offset % 2 : offset * padded + i;
-      });
+  T* values = reinterpret_cast<T*>(head + at.values);
+  if constexpr (kPairs) {
+    scatter<kType>(v, head_dim, padded, value.inverse, values,
+                   [&](int i) { return ((offset / 2) * padded + i) * 2 + offset % 2; });
+  } else {
+    for (int i = 0; i < padded; i += kLanes) {
+      const int n = std::clamp(head_dim - i, 0, kLanes);
+      encode<kType>(load_first(kTag, v + (n > 0 ? i : 0), n), value.inverse,
+                    values + offset * padded + i);
+    }
+  }
 }
 
 int64_t kv_block_bytes(const KvLayout& layout) {

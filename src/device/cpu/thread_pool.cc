@@ -11,6 +11,8 @@
 namespace weft {
 namespace {
 
+constexpr Duration kYieldAfter = std::chrono::microseconds(20);
+
 void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -41,13 +43,15 @@ void WaitCounter::advance() {
 
 void WaitCounter::wait_past(uint32_t seen, Duration spin) {
   if (value() != seen) return;
-  const TimePoint deadline = std::chrono::steady_clock::now() + spin;
-  do {
+  const TimePoint start = std::chrono::steady_clock::now();
+  for (Duration waited{0}; waited < spin; waited = std::chrono::steady_clock::now() - start) {
+    // What takes so long may be waiting for this very core.
+    if (waited > kYieldAfter) sched_yield();
     for (int i = 0; i < 32; ++i) {
       if (value() != seen) return;
       pause_briefly();
     }
-  } while (std::chrono::steady_clock::now() < deadline);
+  }
   parked_.fetch_add(1);
   while (value_.load() == seen) value_.wait(seen);
   parked_.fetch_sub(1);

@@ -1,6 +1,7 @@
 #include "kernels/panel.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "kernels/ref/dequantize.h"
@@ -34,11 +35,16 @@ constexpr int q_shift(int bits, int q) {
   return bits == 8 ? 0 : bits == 4 ? q / 4 * 4 : bits == 2 ? q % 4 * 2 : q;
 }
 
-void put_plane(int bits, int from_bit, const uint8_t* codes, int output, std::byte* plane) {
+// Every vector of the plane is whole once its quads are put together: nothing is read back.
+template <int kBits, int kFromBit>
+void put_plane(const uint8_t* codes, int output, std::byte* plane) {
+  std::array<uint32_t, kBits> vectors{};
   for (int q = 0; q < kBlockQuads; ++q) {
-    std::byte* at = plane + q_vector(bits, q) * kQuadBytes + 4 * output;
-    const uint32_t part = (load_u32(codes + 4 * q) >> from_bit) & byte_mask(bits);
-    store_u32(at, load_u32(at) | (part << q_shift(bits, q)));
+    const uint32_t part = (load_u32(codes + 4 * q) >> kFromBit) & byte_mask(kBits);
+    vectors[static_cast<size_t>(q_vector(kBits, q))] |= part << q_shift(kBits, q);
+  }
+  for (size_t v = 0; v < vectors.size(); ++v) {
+    store_u32(plane + static_cast<int64_t>(v) * kQuadBytes + 4 * output, vectors[v]);
   }
 }
 
@@ -70,20 +76,22 @@ void for_each_subscale(const QuantFormat& format, const PanelLayout& layout, int
   }
 }
 
-void put_block(DType type, const QuantBlock& block, int output, std::byte* super) {
-  const QuantFormat format = quant_format(type);
-  const PanelLayout layout = panel_layout(type);
+template <DType kType>
+void put_block(const QuantBlock& block, int output, std::byte* super) {
+  constexpr QuantFormat kFormat = quant_format(kType);
+  constexpr PanelLayout kLayout = panel_layout(kType);
   store_u16(super + 2 * output, block.d);
-  if (format.has_minimum) store_u16(super + 2 * (kPanelOutputs + output), block.dmin);
-  for (int b = 0; b < layout.blocks; ++b) {
-    std::byte* at = super + layout.header_bytes + b * layout.block_bytes;
+  if (kFormat.has_minimum) store_u16(super + 2 * (kPanelOutputs + output), block.dmin);
+  for (int b = 0; b < kLayout.blocks; ++b) {
+    std::byte* at = super + kLayout.header_bytes + b * kLayout.block_bytes;
     const uint8_t* codes = block.codes.data() + b * kBlockInputs;
-    put_plane(layout.low_bits, 0, codes, output, at);
-    if (layout.high_bits > 0)
-      put_plane(layout.high_bits, layout.low_bits, codes, output, at + layout.high_offset);
+    put_plane<kLayout.low_bits, 0>(codes, output, at);
+    if constexpr (kLayout.high_bits > 0) {
+      put_plane<kLayout.high_bits, kLayout.low_bits>(codes, output, at + kLayout.high_offset);
+    }
   }
-  if (!format.has_subscales) return;
-  for_each_subscale(format, layout, output, [&](int64_t at, size_t group, bool minimum) {
+  if (!kFormat.has_subscales) return;
+  for_each_subscale(kFormat, kLayout, output, [&](int64_t at, size_t group, bool minimum) {
     super[at] = static_cast<std::byte>(minimum ? block.minimums[group] : block.scales[group]);
   });
 }
@@ -128,19 +136,47 @@ void pack_float_panel(DType type, const std::byte* rows, int64_t outputs, int64_
   }
 }
 
-void pack_quantized_panel(DType type, const std::byte* rows, int64_t outputs, int64_t inputs,
+template <DType kType>
+void pack_quantized_panel(const std::byte* rows, int64_t outputs, int64_t inputs,
                           std::byte* panel) {
-  const DTypeInfo& info = dtype_info(type);
-  const int64_t super_bytes = panel_layout(type).super_bytes();
-  const int64_t row_size = row_bytes(type, inputs);
+  const DTypeInfo& info = dtype_info(kType);
+  constexpr int64_t kSuperBytes = panel_layout(kType).super_bytes();
+  const int64_t row_size = row_bytes(kType, inputs);
   const int64_t supers = inputs / info.block_elems;
   QuantBlock block;
   for (int64_t s = 0; s < supers; ++s) {
     for (int64_t o = 0; o < outputs; ++o) {
-      split_block(type, rows + o * row_size + s * info.block_bytes, block);
-      put_block(type, block, static_cast<int>(o), panel + s * super_bytes);
+      split_block(kType, rows + o * row_size + s * info.block_bytes, block);
+      put_block<kType>(block, static_cast<int>(o), panel + s * kSuperBytes);
     }
   }
+}
+
+void pack_panel(DType type, const std::byte* rows, int64_t outputs, int64_t inputs,
+                std::byte* panel) {
+#define WEFT_PACK_CASE(type) \
+  case type:                 \
+    return pack_quantized_panel<type>(rows, outputs, inputs, panel)
+  switch (type) {
+    WEFT_PACK_CASE(DType::kQ4_0);
+    WEFT_PACK_CASE(DType::kQ4_1);
+    WEFT_PACK_CASE(DType::kQ5_0);
+    WEFT_PACK_CASE(DType::kQ5_1);
+    WEFT_PACK_CASE(DType::kQ8_0);
+    WEFT_PACK_CASE(DType::kQ2_K);
+    WEFT_PACK_CASE(DType::kQ3_K);
+    WEFT_PACK_CASE(DType::kQ4_K);
+    WEFT_PACK_CASE(DType::kQ5_K);
+    WEFT_PACK_CASE(DType::kQ6_K);
+    WEFT_PACK_CASE(DType::kIQ4_NL);
+    WEFT_PACK_CASE(DType::kIQ4_XS);
+    WEFT_PACK_CASE(DType::kMXFP4);
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+      return pack_float_panel(type, rows, outputs, inputs, panel);
+  }
+#undef WEFT_PACK_CASE
 }
 
 }  // namespace
@@ -164,12 +200,11 @@ void pack_panels(DType type, const std::byte* rows, int64_t outputs, int64_t inp
     const int64_t first = p * kPanelOutputs;
     const int64_t count = std::min<int64_t>(kPanelOutputs, outputs - first);
     std::byte* panel = packed + p * bytes;
-    std::memset(panel, 0, static_cast<size_t>(bytes));
-    if (is_quantized(type)) {
-      pack_quantized_panel(type, rows + first * row_size, count, inputs, panel);
-    } else {
-      pack_float_panel(type, rows + first * row_size, count, inputs, panel);
+    // What no row fills has to be zero: outputs of the last panel, the second of an odd pair.
+    if (count < kPanelOutputs || !is_quantized(type)) {
+      std::memset(panel, 0, static_cast<size_t>(bytes));
     }
+    pack_panel(type, rows + first * row_size, count, inputs, panel);
   }
 }
 

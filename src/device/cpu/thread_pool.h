@@ -21,8 +21,8 @@
 
 namespace weft {
 
-// A counter that threads wait on: they spin for a while, soon leaving the core to whoever else wants
-// it, then park.
+// A counter that threads wait on: they spin for a while, soon leaving the core to whoever else
+// wants it, then park.
 class WaitCounter {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }

@@ -22,10 +22,9 @@ namespace {
 // A reader gives kElements elements of kVectors vectors of outputs at a time, from output `first`
 // on; kBytes of the panel hold them for all its outputs.
 
-#if WEFT_BF16_DOTS
-
+// What is stored as the kernels multiply it.
 template <int kVectors_>
-struct BF16Reader {
+struct ElementReader {
   static constexpr int kVectors = kVectors_;
   static constexpr int kElements = 1;
   static constexpr int kBytes = 4 * kPanelOutputs;
@@ -37,6 +36,11 @@ struct BF16Reader {
   }
   HWY_INLINE void next() { at += kBytes; }
 };
+
+#if WEFT_BF16_DOTS
+
+template <int kVectors>
+using BF16Reader = ElementReader<kVectors>;
 
 template <int kVectors_>
 struct F16Reader {
@@ -54,23 +58,12 @@ struct F16Reader {
 };
 
 template <int kVectors>
-using ExpandedReader = BF16Reader<kVectors>;
+using ExpandedReader = ElementReader<kVectors>;
 
 #else
 
-template <int kVectors_>
-struct F32Reader {
-  static constexpr int kVectors = kVectors_;
-  static constexpr int kElements = 1;
-  static constexpr int kBytes = 4 * kPanelOutputs;
-  const std::byte* at;
-  int first;
-  template <int kElement>
-  HWY_INLINE Elements weights(int v) const {
-    return load_elements(reinterpret_cast<const uint32_t*>(at) + first + v * kLanes);
-  }
-  HWY_INLINE void next() { at += kBytes; }
-};
+template <int kVectors>
+using F32Reader = ElementReader<kVectors>;
 
 template <int kVectors_>
 struct F16Reader {

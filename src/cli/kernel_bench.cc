@@ -43,11 +43,6 @@ std::vector<float> model_like_logits(int vocab) {
   return logits;
 }
 
-// As many items at once as the executor takes.
-int64_t grain(int64_t items, const ThreadPool::Worker& worker) {
-  return std::max<int64_t>(1, items / (int64_t{8} * worker.count()));
-}
-
 Peak peak_of(ActivationFormat format) {
   switch (format) {
     case ActivationFormat::kQ8:
@@ -212,7 +207,7 @@ std::vector<KernelFigure> KernelBench::matmul(const std::string& model, const La
                                                                        int64_t run) {
       const PackedMatrix weights{type, matrix.outputs, matrix.inputs,
                                  memory_.data() + run % copies * step};
-      worker.parallel_for(panels, grain(panels, worker), [&](int64_t begin, int64_t end) {
+      worker.parallel_for(panels, worker.grain(panels), [&](int64_t begin, int64_t end) {
         kernels.matmul(weights, activations, count, begin, end, {out->as<float>(), matrix.outputs});
       });
     });

@@ -126,7 +126,7 @@ std::span<const ExpertChoice> Experts::route(ThreadPool::Worker& worker, const O
   if (alone) {
     choose(0, operands.rows);
   } else {
-    const int64_t grain = std::max<int64_t>(1, operands.rows / (int64_t{8} * worker.count()));
+    const int64_t grain = worker.grain(operands.rows);
     worker.parallel_for(operands.rows, grain, choose);
   }
   own.sorted.sort(all);
@@ -189,7 +189,7 @@ void Experts::add_up(ThreadPool::Worker& worker, std::span<const ExpertChoice> c
   const auto places = own_[static_cast<size_t>(worker.index())].sorted.places();
   const int64_t slices = (hidden_ + kSumWidth - 1) / kSumWidth;
   const int64_t items = operands.rows * slices;
-  const int64_t grain = std::max<int64_t>(1, items / (int64_t{8} * worker.count()));
+  const int64_t grain = worker.grain(items);
   worker.parallel_for(items, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t row = item / slices;

@@ -6,14 +6,6 @@
 #include <utility>
 
 namespace weft {
-namespace {
-
-// Items of a loop that are taken at once: few enough that the workers end together.
-int64_t grain(int64_t items, const ThreadPool::Worker& worker) {
-  return std::max<int64_t>(1, items / (int64_t{8} * worker.count()));
-}
-
-}  // namespace
 
 QuantumRunner::QuantumRunner(const Model& model, const CpuOptions& options, PackedWeights weights)
     : model_(model),
@@ -70,7 +62,7 @@ void QuantumRunner::begin_rows(ThreadPool::Worker& worker) {
   float* hidden = workspace_.stream(Stream::kHidden);
   const auto rows = batch_.rows();
   const auto count = static_cast<int64_t>(rows.size());
-  worker.parallel_for(count, grain(count, worker), [&](int64_t begin, int64_t end) {
+  worker.parallel_for(count, worker.grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       kernels_.unpack_row(embedding, rows[static_cast<size_t>(r)].token,
                           hidden + r * model_.config.hidden);
@@ -133,7 +125,7 @@ void QuantumRunner::pack_together(ThreadPool::Worker& worker, const MultiplyStep
     first[f + 1] = first[f] + kernels_.activation_pieces(step.formats[f], rows.count);
   }
   const int64_t pieces = first[static_cast<size_t>(step.format_count)];
-  worker.parallel_for(pieces, grain(pieces, worker), [&](int64_t begin, int64_t end) {
+  worker.parallel_for(pieces, worker.grain(pieces), [&](int64_t begin, int64_t end) {
     for (size_t f = 0; f < static_cast<size_t>(step.format_count); ++f) {
       const int64_t piece_begin = std::max(begin, first[f]) - first[f];
       const int64_t piece_end = std::min(end, first[f + 1]) - first[f];
@@ -157,7 +149,7 @@ void QuantumRunner::multiply(ThreadPool::Worker& worker, const MultiplyStep& ste
                    : workspace_.activations);
   const int64_t stride = &step == &plan_.head ? model_.config.vocab : model_.width(step.out);
   const MatmulOutput first{.out = out, .stride = stride, .accumulate = step.add};
-  worker.parallel_for(step.panels, grain(step.panels, worker), [&](int64_t begin, int64_t end) {
+  worker.parallel_for(step.panels, worker.grain(step.panels), [&](int64_t begin, int64_t end) {
     if (!std::exchange(packed, true)) {
       step.pack(kernels_, source(step, rows), rows.count, 0, 1, activations);
     }
@@ -179,7 +171,7 @@ void QuantumRunner::row_step(ThreadPool::Worker& worker, const RowStep& step, in
   const int64_t stride = model_.width(Stream::kQkv);
   const auto rows = batch_.rows();
   const auto count = static_cast<int64_t>(rows.size());
-  worker.parallel_for(count, grain(count, worker), [&](int64_t begin, int64_t end) {
+  worker.parallel_for(count, worker.grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const Batch::Row& row = rows[static_cast<size_t>(r)];
       float* q = qkv + r * stride;
@@ -205,7 +197,7 @@ void QuantumRunner::keep_outputs_only(ThreadPool::Worker& worker, Rows& rows) {
   if (count == rows.count) return;
   const int64_t width = model_.config.hidden;
   float* kept = workspace_.output_hidden.as<float>();
-  worker.parallel_for(count, grain(count, worker), [&](int64_t begin, int64_t end) {
+  worker.parallel_for(count, worker.grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       std::memcpy(kept + i * width, rows.hidden + outputs[static_cast<size_t>(i)].row * width,
                   static_cast<size_t>(width) * sizeof(float));

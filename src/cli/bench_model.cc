@@ -88,9 +88,9 @@ class Streams {
     const SteadyClock clock;
     const TimePoint begin = clock.now();
     executor_.start(
-        0,
+        Group::kAll,
         {.id = ++quantum_, .passes = {&pass}, .layer_begin = 0, .layer_end = executor_.layers()});
-    while (!executor_.wait(TimePoint::max())) {
+    while (!executor_.wait(TimePoint::max(), completion_)) {
     }
     return seconds(clock.now() - begin);
   }
@@ -99,6 +99,7 @@ class Streams {
   std::vector<TokenId> prompt_;
   std::vector<std::vector<BlockId>> blocks_;
   uint64_t quantum_ = 0;
+  Completion completion_;
 };
 
 Error no_figures(const std::string& text) {

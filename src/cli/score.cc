@@ -94,12 +94,13 @@ class Scorer {
   Status run_segment(const Segment& segment) {
     const Pass pass{.id = 0, .segments = {segment}};
     executor_.start(
-        0,
+        Group::kAll,
         {.id = ++quantum_, .passes = {&pass}, .layer_begin = 0, .layer_end = executor_.layers()});
-    std::optional<Completion> completion;
-    while (!completion) completion = executor_.wait(TimePoint::max());
-    WEFT_RETURN_IF_ERROR(completion->status);
-    auto& outputs = completion->outputs;
+    Completion completion;
+    while (!executor_.wait(TimePoint::max(), completion)) {
+    }
+    WEFT_RETURN_IF_ERROR(completion.status);
+    auto& outputs = completion.outputs;
     WEFT_CHECK(outputs.size() == static_cast<size_t>(segment.rows), "{} output rows of {}",
                outputs.size(), segment.rows);
     std::sort(outputs.begin(), outputs.end(),

@@ -2,7 +2,7 @@
 // The seam between engine and device. The engine says what to run (quanta of passes of segments),
 // the device owns everything with bytes in it: weights, KV blocks, hidden states, logits, samplers.
 //
-// Thread: every function is called by the engine thread only.
+// Thread: every function is called by the engine thread only, but where it says otherwise.
 
 #include <cstdint>
 #include <optional>
@@ -40,13 +40,21 @@ struct Segment {
   std::span<const BlockId> blocks;   // covers positions 0 ... first_position + rows - 1
 };
 
+// A counter on the progress board: how many layers of a pass have their keys and values stored. It
+// starts again when a pass that sends to it runs layer 0.
+using BoardId = int32_t;  // 0 ... ExecutorLimits::passes - 1
+inline constexpr BoardId kNoBoard = -1;
+
 // A batch of rows on its walk through the layers. Its hidden state [rows, hidden] is kept by the
 // device under `id` from the quantum that starts at layer 0 to the one that ends at the last layer,
-// or until drop_pass.
+// or until drop_pass. Any group may take it up where another left it.
 using PassId = int32_t;  // 0 ... ExecutorLimits::passes - 1
 struct Pass {
   PassId id = 0;
-  std::vector<Segment> segments;  // the same at each of its quanta
+  std::vector<Segment> segments;  // the same at each of its quanta, but for drop_rows
+  BoardId sends = kNoBoard;       // after a layer's keys and values are stored; does not block
+  BoardId follows = kNoBoard;  // before a layer's attention, waits until that layer was sent. The
+                               // quantum that sends it has been started before on another group
 
   int64_t rows() const {
     int64_t n = 0;
@@ -81,7 +89,8 @@ struct Completion {
   uint64_t quantum = 0;
   TimePoint start{};
   TimePoint end{};
-  double busy_core_seconds = 0;  // inside operators: no barrier waits, no idling
+  double busy_core_seconds = 0;     // inside operators: no barrier waits, no idling
+  double barrier_core_seconds = 0;  // waiting for other cores or for the board within the quantum
   std::vector<OutputRow> outputs;
   Status status;  // a device fault: the quantum's requests have to end in error
 };
@@ -103,9 +112,16 @@ struct ExecutorLimits {
       0;  // rows of a quantum that reach the head at once; more of them (kAll) are taken in turns
   int context = 0;  // longest sequence
   int blocks = 0;   // KV blocks in the pool
+  // A pass of several segments takes each in as many tiles of this many rows as the longest needs;
+  // 1: rows run as they are, and nothing is padded.
+  int tile_rows = 1;
 };
 
-using GroupId = int32_t;
+// Cores that run one quantum together. Every device has the group of all its cores. One that is
+// split has two more, which share them out between prompts and running streams; all cores run a
+// quantum only while neither of the two does.
+enum class Group : uint8_t { kAll, kPrefill, kDecode };
+inline constexpr int kGroups = 3;
 
 class Executor {
  public:
@@ -114,8 +130,7 @@ class Executor {
   virtual const ExecutorLimits& limits() const = 0;
   virtual int layers() const = 0;
   virtual int vocab() const = 0;
-  virtual int groups() const = 0;
-  virtual int cores(GroupId group) const = 0;
+  virtual int cores(Group group) const = 0;     // 0: the device has no such group
   virtual std::string description() const = 0;  // "cpu avx512vnni, 2 threads, kv f16"
 
   // A slot may be opened and closed while quanta that do not name it run.
@@ -124,12 +139,19 @@ class Executor {
 
   // Returns at once; at most one quantum per group is unfinished. Requires: all blocks, slots and
   // limits hold.
-  virtual void start(GroupId group, const Quantum& quantum) = 0;
-  // The next finished quantum of any group, or nullopt at the deadline. Requires a started one. On
-  // a CPU the caller works as worker 0, so the deadline only counts between quanta.
-  virtual std::optional<Completion> wait(TimePoint deadline) = 0;
-  // Forgets the hidden state of a pass left before its last layer.
+  virtual void start(Group group, const Quantum& quantum) = 0;
+  // The next finished quantum of any group, into `completion`, whose storage is used again; false
+  // at the deadline. Requires a started one. On a CPU the caller works as a core of the group of
+  // all, so for that one the deadline only counts between quanta.
+  [[nodiscard]] virtual bool wait(TimePoint deadline, Completion& completion) = 0;
+
+  // Of a pass that no started quantum names. drop_pass forgets its hidden state; drop_rows that of
+  // rows [first, first + count), and the rows behind them move up.
   virtual void drop_pass(PassId pass) = 0;
+  virtual void drop_rows(PassId pass, int64_t first, int64_t count) = 0;
+
+  // When a layer last ended, for a watchdog. Any thread.
+  virtual TimePoint last_layer_end() const = 0;
 };
 
 }  // namespace weft

@@ -31,8 +31,7 @@ class CpuExecutor final : public Executor {
   const ExecutorLimits& limits() const override { return options_.limits; }
   int layers() const override { return model_.config.layers; }
   int vocab() const override { return model_.config.vocab; }
-  int groups() const override { return 1; }
-  int cores(GroupId /*group*/) const override { return pool_->threads(); }
+  int cores(Group group) const override { return group == Group::kAll ? pool_->threads() : 0; }
   std::string description() const override {
     return fmt::format("cpu {}, {} thread{}, kv {}", kernels_.name, pool_->threads(),
                        pool_->threads() == 1 ? "" : "s", kv_type_name(options_.kv_type));
@@ -40,9 +39,11 @@ class CpuExecutor final : public Executor {
 
   void open_slot(SlotId slot, const SlotInit& init) override;
   void close_slot(SlotId slot) override;
-  void start(GroupId group, const Quantum& quantum) override;
-  std::optional<Completion> wait(TimePoint deadline) override;
+  void start(Group group, const Quantum& quantum) override;
+  bool wait(TimePoint deadline, Completion& completion) override;
   void drop_pass(PassId pass) override;
+  void drop_rows(PassId pass, int64_t first, int64_t count) override;
+  TimePoint last_layer_end() const override { return runner_->last_layer_end(); }
 
  private:
   struct OpenPass {
@@ -145,6 +146,15 @@ void CpuExecutor::drop_pass(PassId pass) {
   passes_[static_cast<size_t>(pass)] = {};
 }
 
+void CpuExecutor::drop_rows(PassId pass, int64_t first, int64_t count) {
+  WEFT_CHECK(pass >= 0 && pass < limits().passes, "pass {}", pass);
+  OpenPass& open = passes_[static_cast<size_t>(pass)];
+  WEFT_CHECK(first >= 0 && count >= 0 && first + count <= open.rows, "rows {} to {} of {}", first,
+             first + count, open.rows);
+  runner_->drop_rows(pass, first, count, open.rows);
+  open.rows -= count;
+}
+
 Duration CpuExecutor::busy() const {
   Duration total{};
   for (int i = 0; i < pool_->threads(); ++i) total += pool_->busy(i);
@@ -157,6 +167,7 @@ void CpuExecutor::check_passes(const Quantum& q) const {
              "layers {} to {} of {}", q.layer_begin, q.layer_end, layers());
   for (const Pass* pass : q.passes) {
     WEFT_CHECK(pass->id >= 0 && pass->id < limits().passes, "pass {}", pass->id);
+    WEFT_CHECK(pass->sends == kNoBoard && pass->follows == kNoBoard, "there is no board yet");
     const OpenPass& open = passes_[static_cast<size_t>(pass->id)];
     WEFT_CHECK(
         q.layer_begin == 0 || (open.next_layer == q.layer_begin && open.rows == pass->rows()),
@@ -165,8 +176,9 @@ void CpuExecutor::check_passes(const Quantum& q) const {
   }
 }
 
-void CpuExecutor::start(GroupId group, const Quantum& quantum) {
-  WEFT_CHECK(group == 0 && !running_, "group {} is busy or does not exist", group);
+void CpuExecutor::start(Group group, const Quantum& quantum) {
+  WEFT_CHECK(cores(group) > 0 && !running_, "group {} is busy or does not exist",
+             static_cast<int>(group));
   started_ = std::chrono::steady_clock::now();
   if (!cpus_.empty() && !pinned_) {
     pinned_ = true;
@@ -181,7 +193,7 @@ void CpuExecutor::start(GroupId group, const Quantum& quantum) {
   pool_->start(*runner_);
 }
 
-std::optional<Completion> CpuExecutor::wait(TimePoint /*deadline*/) {
+bool CpuExecutor::wait(TimePoint /*deadline*/, Completion& completion) {
   WEFT_CHECK(running_, "wait() without a started quantum");
   pool_->join();
   running_ = false;
@@ -190,22 +202,22 @@ std::optional<Completion> CpuExecutor::wait(TimePoint /*deadline*/) {
     OpenPass& open = passes_[static_cast<size_t>(pass->id)];
     open = runner_->ends_at_head() ? OpenPass{} : OpenPass{quantum.layer_end, pass->rows()};
   }
-  Completion completion;
   completion.quantum = quantum.id;
   completion.start = started_;
   completion.busy_core_seconds = seconds(busy() - busy_before_);
   collect_outputs(completion);
+  completion.status = {};
   completion.end = std::chrono::steady_clock::now();
-  return completion;
+  return true;
 }
 
 void CpuExecutor::collect_outputs(Completion& completion) {
   const auto outputs = runner_->outputs();
-  completion.outputs.reserve(outputs.size());
+  completion.outputs.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Batch::Output& output = outputs[i];
     const Sample& sample = runner_->sample(i);
-    OutputRow& row = completion.outputs.emplace_back();
+    OutputRow& row = completion.outputs[i];
     row.pass = runner_->quantum().passes[static_cast<size_t>(output.pass)]->id;
     row.segment = output.segment;
     row.row = output.segment_row;

@@ -131,7 +131,7 @@ void any_number_of_threads_gives_the_same_bits(const std::string& name,
     long_context.threads = threads;
     long_context.context = 900;
     Driver driver(name, long_context);
-    EXPECT_EQ(driver.executor().cores(0), threads);
+    EXPECT_EQ(driver.executor().cores(Group::kAll), threads);
     auto deep = driver.open(0);
     auto shallow = driver.open(1);
     std::vector<Logits> got;
@@ -318,7 +318,7 @@ TEST(CpuExecutorTest, SaysWhatItIs) {
   EXPECT_EQ(driver.executor().description(), "cpu ref, 2 threads, kv f16");
   EXPECT_EQ(driver.executor().layers(), 4);
   EXPECT_EQ(driver.executor().vocab(), 512);
-  EXPECT_EQ(driver.executor().groups(), 1);
+  EXPECT_EQ(driver.executor().cores(Group::kPrefill), 0);
   EXPECT_EQ(driver.executor().limits().context, 256);
 }
 

@@ -80,8 +80,9 @@ TEST(ExpertsTest, EachTouchedExpertIsReadOnceAStep) {
       segment.outputs = Outputs::kLast;
       segment.blocks = blocks;
       const Pass pass{0, {segment}};
-      (*executor)->start(0, Quantum{1, {&pass}, 0, 4});
-      (*executor)->wait(TimePoint::max());
+      (*executor)->start(Group::kAll, Quantum{1, {&pass}, 0, 4});
+      Completion completion;
+      ASSERT_TRUE((*executor)->wait(TimePoint::max(), completion));
       // Each row of three layers and the last one of the fourth: two experts' gate, up and down,
       // whose outputs are panels of 32.
       int64_t multiplied = 0;

@@ -38,6 +38,13 @@ void QuantumRunner::prepare(const Quantum& quantum, std::span<const SamplerState
   if (ends_at_head()) output_attention_.cut(batch_.output_sequences());
 }
 
+void QuantumRunner::drop_rows(PassId pass, int64_t first, int64_t count, int64_t rows) {
+  const int64_t width = model_.config.hidden;
+  float* hidden = workspace_.pass_rows(pass);
+  std::memmove(hidden + first * width, hidden + (first + count) * width,
+               static_cast<size_t>((rows - first - count) * width) * sizeof(float));
+}
+
 void QuantumRunner::operator()(ThreadPool::Worker& worker) {
   Rows rows;
   rows.count = static_cast<int64_t>(batch_.rows().size());
@@ -47,6 +54,10 @@ void QuantumRunner::operator()(ThreadPool::Worker& worker) {
     rows.last_layer = layer + 1 == model_.config.layers;
     for (const Step& step : plan_.layers[static_cast<size_t>(layer)]) {
       run_step(worker, step, layer, rows);
+    }
+    if (worker.index() == 0) {
+      const TimePoint now = std::chrono::steady_clock::now();
+      last_layer_end_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
     }
   }
   if (ends_at_head()) {

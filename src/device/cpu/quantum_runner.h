@@ -1,6 +1,7 @@
 #pragma once
 // QuantumRunner: takes the rows of one quantum through its layers, on all workers of a pool.
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -34,6 +35,12 @@ class QuantumRunner {
   // `slots` [limits.slots]: their last samples now, their parameters while it runs.
   void prepare(const Quantum& quantum, std::span<const SamplerState> slots);
   void operator()(ThreadPool::Worker& worker);
+
+  // The pass's rows lie where they were left, `rows` of them.
+  void drop_rows(PassId pass, int64_t first, int64_t count, int64_t rows);
+  TimePoint last_layer_end() const {
+    return TimePoint(Duration(last_layer_end_.load(std::memory_order_relaxed)));
+  }
 
   const Quantum& quantum() const { return quantum_; }
   bool ends_at_head() const { return quantum_.layer_end == model_.config.layers; }
@@ -79,6 +86,7 @@ class QuantumRunner {
   Experts experts_;
   Batch batch_;
 
+  std::atomic<Duration::rep> last_layer_end_{0};
   Quantum quantum_;
   std::span<const SamplerState> slots_;
 };

@@ -123,14 +123,14 @@ class Driver {
   // Runs passes over layers [begin, end).
   std::vector<OutputRow> run(std::vector<const Pass*> passes, int begin, int end) {
     Quantum quantum{++quanta_, std::move(passes), begin, end};
-    executor_->start(0, quantum);
-    auto completion = executor_->wait(TimePoint::max());
-    EXPECT_TRUE(completion.has_value());
-    EXPECT_EQ(completion->quantum, quanta_);
-    EXPECT_TRUE(completion->status.ok());
-    EXPECT_GT(completion->busy_core_seconds, 0);
-    EXPECT_LE(completion->start, completion->end);
-    return std::move(completion->outputs);
+    executor_->start(Group::kAll, quantum);
+    Completion completion;
+    EXPECT_TRUE(executor_->wait(TimePoint::max(), completion));
+    EXPECT_EQ(completion.quantum, quanta_);
+    EXPECT_TRUE(completion.status.ok());
+    EXPECT_GT(completion.busy_core_seconds, 0);
+    EXPECT_LE(completion.start, completion.end);
+    return std::move(completion.outputs);
   }
   // One pass through all layers.
   std::vector<OutputRow> run(std::vector<Segment> segments) {

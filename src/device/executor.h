@@ -53,8 +53,8 @@ struct Pass {
   PassId id = 0;
   std::vector<Segment> segments;  // the same at each of its quanta, but for drop_rows
   BoardId sends = kNoBoard;       // after a layer's keys and values are stored; does not block
-  BoardId follows = kNoBoard;  // before a layer's attention, waits until that layer was sent. The
-                               // quantum that sends it has been started before on another group
+  BoardId follows = kNoBoard;  // before a layer's attention, waits until that layer was sent: by a
+                               // quantum that was started before, or by another pass of its own
 
   int64_t rows() const {
     int64_t n = 0;
@@ -87,8 +87,8 @@ struct OutputRow {
 
 struct Completion {
   uint64_t quantum = 0;
-  TimePoint start{};
-  TimePoint end{};
+  TimePoint start{};                // when it was handed to its cores
+  TimePoint end{};                  // when the last of them was done
   double busy_core_seconds = 0;     // inside operators: no barrier waits, no idling
   double barrier_core_seconds = 0;  // waiting for other cores or for the board within the quantum
   std::vector<OutputRow> outputs;
@@ -123,6 +123,14 @@ struct ExecutorLimits {
 enum class Group : uint8_t { kAll, kPrefill, kDecode };
 inline constexpr int kGroups = 3;
 
+// Where the time of all cores went, in core-seconds from some beginning on: two of these less one
+// another add up to cores(Group::kAll) x the time between, but for the way from one to the next.
+struct CoreTime {
+  double operators = 0;
+  double barriers = 0;  // within a quantum, for other cores or for the board
+  double idle = 0;      // between quanta
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -150,6 +158,8 @@ class Executor {
   virtual void drop_pass(PassId pass) = 0;
   virtual void drop_rows(PassId pass, int64_t first, int64_t count) = 0;
 
+  // Of a group that runs a quantum, up to its start.
+  virtual CoreTime core_time() const = 0;
   // When a layer last ended, for a watchdog. Any thread.
   virtual TimePoint last_layer_end() const = 0;
 };

@@ -26,7 +26,6 @@ Result<AttentionPlan> AttentionPlan::create(const KernelTable& kernels, const Kv
   plan.kernels_ = &kernels;
   plan.layout_ = layout;
   plan.heads_ = heads;
-  plan.threads_ = threads;
   plan.max_segments_ = (limits.context + kSegmentKeys - 1) / kSegmentKeys;
   // Each split row holds more than its part of all keys, so there are no more than parts.
   const int max_splits = std::min(limits.rows, kLargestShare * threads / layout.kv_heads + 1);
@@ -42,8 +41,9 @@ Result<AttentionPlan> AttentionPlan::create(const KernelTable& kernels, const Kv
   return plan;
 }
 
-void AttentionPlan::cut(std::span<const SequenceRows> sequences) {
+void AttentionPlan::cut(std::span<const SequenceRows> sequences, int threads) {
   sequences_ = sequences;
+  threads_ = threads;
   sorted_.clear();
   splits_.clear();
   int64_t keys = 0;
@@ -100,9 +100,9 @@ AttentionArgs AttentionPlan::args(const SequenceRows& s, const Operands& o) cons
   args.scale = o.scale;
   args.rows = s.rows;
   args.first_position = s.first_position;
-  args.q = o.q + s.query_row * o.q_stride;
+  args.q = o.q + s.first_row * o.q_stride;
   args.q_stride = o.q_stride;
-  args.out = o.out + s.out_row * o.out_stride;
+  args.out = o.out + s.first_row * o.out_stride;
   args.out_stride = o.out_stride;
   return args;
 }

@@ -19,12 +19,12 @@ namespace weft {
 
 class AttentionPlan {
  public:
-  // Takes all memory for batches within the limits.
+  // Takes all memory for batches within the limits and at most `threads` workers.
   static Result<AttentionPlan> create(const KernelTable& kernels, const KvLayout& layout, int heads,
                                       int threads, const ExecutorLimits& limits);
 
-  // The engine thread cuts the rows of `sequences` (alive until the last run).
-  void cut(std::span<const SequenceRows> sequences);
+  // The engine thread cuts the rows of `sequences` (alive until the last run) for so many workers.
+  void cut(std::span<const SequenceRows> sequences, int threads);
 
   struct Operands {
     KvLayerView kv;

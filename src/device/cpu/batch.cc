@@ -43,7 +43,7 @@ void Batch::add_segment(const Segment& segment, std::span<const SamplerState> sl
   WEFT_CHECK(segment.blocks.size() * kBlockPositions >= static_cast<size_t>(end),
              "{} blocks for {} positions", segment.blocks.size(), end);
   sequences_.push_back({segment.blocks.data(), segment.first_position, segment.rows,
-                        static_cast<int64_t>(rows_.size()), static_cast<int64_t>(rows_.size())});
+                        static_cast<int64_t>(rows_.size())});
   for (int r = 0; r < segment.rows; ++r) {
     const int position = segment.first_position + r;
     const TokenId token = last_sample ? slots[static_cast<size_t>(segment.slot)].last()
@@ -60,9 +60,9 @@ void Batch::add_outputs(const Segment& segment, int pass, int index, int64_t fir
   const bool all = segment.outputs == Outputs::kAll;
   WEFT_CHECK(segment.targets.size() == (all ? static_cast<size_t>(segment.rows) : 0));
   const int first = all ? 0 : segment.rows - 1;
-  output_sequences_.push_back({segment.blocks.data(), segment.first_position + first,
-                               segment.rows - first, first_row + first,
-                               static_cast<int64_t>(outputs_.size())});
+  const auto place = static_cast<int64_t>(outputs_.size());
+  output_sequences_.push_back(
+      {segment.blocks.data(), segment.first_position + first, segment.rows - first, place});
   for (int r = first; r < segment.rows; ++r) {
     const TokenId target = all ? segment.targets[static_cast<size_t>(r)] : kSample;
     outputs_.push_back(

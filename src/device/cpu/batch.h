@@ -16,8 +16,7 @@ struct SequenceRows {
   const BlockId* blocks = nullptr;
   int first_position = 0;
   int rows = 0;
-  int64_t query_row = 0;  // of the first one, in the batch
-  int64_t out_row = 0;    // where its result goes
+  int64_t first_row = 0;  // where its first query lies, and where the result goes
 };
 
 // Filled by the engine thread before a quantum starts, then read by all workers. Fills memory that
@@ -51,7 +50,7 @@ class Batch {
   std::span<const Row> rows() const { return rows_; }
   std::span<const SequenceRows> sequences() const { return sequences_; }
   std::span<const Output> outputs() const { return outputs_; }
-  // The sequences' rows among the outputs, their results packed in that order.
+  // The sequences' rows among the outputs, numbered as those.
   std::span<const SequenceRows> output_sequences() const { return output_sequences_; }
 
  private:

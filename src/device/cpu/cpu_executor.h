@@ -19,7 +19,14 @@ using LogitsObserver = std::function<void(int64_t output, std::span<const float>
 struct CpuOptions {
   const KernelTable* kernels = nullptr;
   int threads = 1;
-  bool pin = false;  // worker i on the i-th physical core
+  // Cores of Group::kPrefill and Group::kDecode: both 0, there are no such groups, or both at least
+  // 1 and together at most `threads`. They have threads of their own, parked while all cores run as
+  // one group. Each needs the memory of a quantum, but for kPrefill, which shares it with kAll.
+  int prefill_threads = 0;
+  int decode_threads = 0;
+  // One worker on each of the first physical cores. kDecode has the first of kAll's cores, and so
+  // the engine thread's, which plans while streams wait for it; kPrefill has those that follow.
+  bool pin = false;
   KvType kv_type = KvType::kF16;
   ExecutorLimits limits;  // all set
   LogitsObserver on_logits;

@@ -123,13 +123,11 @@ std::span<const ExpertChoice> Experts::route(ThreadPool::Worker& worker, const O
       choose_experts(logits, all.subspan(static_cast<size_t>(r) * used, used));
     }
   };
-  if (alone) {
-    choose(0, operands.rows);
-  } else {
-    const int64_t grain = worker.grain(operands.rows);
-    worker.parallel_for(operands.rows, grain, choose);
-  }
-  own.sorted.sort(all);
+  if (!alone) worker.parallel_for(operands.rows, worker.grain(operands.rows), choose);
+  worker.alone([&] {
+    if (alone) choose(0, operands.rows);
+    own.sorted.sort(all);
+  });
   return all;
 }
 

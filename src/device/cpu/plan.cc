@@ -9,11 +9,14 @@
 namespace weft {
 namespace {
 
+// Which rows of a layer are computed to its end.
+enum class Kept : uint8_t { kAll, kOutputs };
+
 // Compiles one list of operations.
 class Compiler {
  public:
-  Compiler(const PackedWeights& weights, const KernelTable& kernels)
-      : weights_(weights), kernels_(kernels) {
+  Compiler(const PackedWeights& weights, const KernelTable& kernels, Kept kept = Kept::kAll)
+      : weights_(weights), kernels_(kernels), kept_(kept) {
     for (size_t s = 0; s < kStreams; ++s) sources_[s].in = static_cast<Stream>(s);
   }
 
@@ -41,7 +44,11 @@ class Compiler {
         source(op.out) = {RowSource::Op::kSwiGlu, op.in, nullptr, false};
         break;
       case OpKind::kLinear:
-        add_linear(op);
+        if (kept_ == Kept::kOutputs && op.out == Stream::kQkv) {
+          add_keys_and_values(op);
+        } else {
+          add_linear(op);
+        }
         break;
       case OpKind::kHeadNorm: {
         RowStep& step = row_step();
@@ -58,6 +65,7 @@ class Compiler {
         row_step().store = true;
         break;
       case OpKind::kAttention:
+        if (kept_ == Kept::kOutputs) keep_outputs();
         steps_.emplace_back(AttentionStep{});
         break;
       case OpKind::kExperts:
@@ -83,6 +91,33 @@ class Compiler {
     }
     changed(op.out);
     steps_.emplace_back(step);
+  }
+
+  // The queries are put off until it is known which rows are kept.
+  void add_keys_and_values(const Op& op) {
+    MultiplyStep step = reading(op.in);
+    step.out = op.out;
+    queries_ = step;
+    add_product(queries_, op.weights[0], weights_.vector(op.biases[0]));
+    step.outputs = queries_.outputs;  // in front of the keys
+    for (size_t i = 1; i < 3; ++i) {
+      add_product(step, op.weights[i], weights_.vector(op.biases[i]));
+    }
+    changed(op.out);
+    steps_.emplace_back(step);
+  }
+
+  void keep_outputs() {
+    RowStep& keys = row_step();
+    WEFT_CHECK(queries_.product_count == 1 && keys.store,
+               "attention follows the storing of keys and values");
+    RowStep rows = keys;
+    keys.queries = false;
+    rows.keys = false;
+    rows.store = false;
+    steps_.emplace_back(KeepOutputsStep{});
+    steps_.emplace_back(queries_);
+    steps_.emplace_back(rows);
   }
 
   void add_experts(const Op& op) {
@@ -139,6 +174,8 @@ class Compiler {
 
   const PackedWeights& weights_;
   const KernelTable& kernels_;
+  const Kept kept_;
+  MultiplyStep queries_;  // put off
   std::array<Source, kStreams> sources_;
   std::vector<Step> steps_;
 };
@@ -150,6 +187,7 @@ Plan make_plan(const Model& model, const PackedWeights& weights, const KernelTab
   for (const std::vector<Op>& layer : model.layers) {
     plan.layers.push_back(Compiler(weights, kernels).compile(layer));
   }
+  plan.last_layer_outputs = Compiler(weights, kernels, Kept::kOutputs).compile(model.layers.back());
   Op norm{.kind = OpKind::kRmsNorm, .in = Stream::kHidden, .out = Stream::kNormed};
   norm.weights[0] = model.final_norm;
   // Logits are no stream; whoever runs this step says where they go.
@@ -198,11 +236,13 @@ bool MultiplyStep::packs_in_one_piece(const KernelTable& kernels, int64_t rows) 
 template <class F>
 void Plan::each_multiplication(const F& f) const {
   f(head);
-  for (const std::vector<Step>& layer : layers) {
-    for (const Step& step : layer) {
+  const auto each = [&f](const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
       if (const auto* multiply = std::get_if<MultiplyStep>(&step)) f(*multiply);
     }
-  }
+  };
+  for (const std::vector<Step>& layer : layers) each(layer);
+  each(last_layer_outputs);
 }
 
 int64_t Plan::activation_bytes(const KernelTable& kernels, int index, int64_t rows) const {

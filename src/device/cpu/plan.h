@@ -60,6 +60,8 @@ struct MultiplyStep {
 };
 
 struct RowStep {
+  bool queries = true;  // which heads it is about
+  bool keys = true;
   const float* query_norm = nullptr;
   const float* key_norm = nullptr;
   bool rope = false;
@@ -68,6 +70,9 @@ struct RowStep {
 
 struct AttentionStep {};
 
+// From here on only the rows that reach the head are left.
+struct KeepOutputsStep {};
+
 // What each row's experts give, added to kHidden. Both multiplications are those of one expert,
 // whose number is added when they run (device/cpu/experts.h).
 struct ExpertsStep {
@@ -75,10 +80,13 @@ struct ExpertsStep {
   MultiplyStep down;
 };
 
-using Step = std::variant<MultiplyStep, RowStep, AttentionStep, ExpertsStep>;
+using Step = std::variant<MultiplyStep, RowStep, KeepOutputsStep, AttentionStep, ExpertsStep>;
 
 struct Plan {
   std::vector<std::vector<Step>> layers;
+  // The last layer where not all rows reach the head: the others have their keys and values stored
+  // and nothing else, not even queries.
+  std::vector<Step> last_layer_outputs;
   MultiplyStep head;  // of normed hidden rows; its output are the logits
 
   // Bytes for the activations of the format at `index` of any multiplication but experts', for

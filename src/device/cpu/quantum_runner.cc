@@ -2,47 +2,48 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
 namespace weft {
 
-QuantumRunner::QuantumRunner(const Model& model, const CpuOptions& options, PackedWeights weights)
-    : model_(model),
-      limits_(options.limits),
-      kernels_(*options.kernels),
-      layout_{options.kv_type, model.config.kv_heads, model.config.head_dim},
-      on_logits_(options.on_logits),
-      weights_(std::move(weights)),
-      plan_(make_plan(model, weights_, kernels_)),
-      batch_(options.limits) {}
-
-Status QuantumRunner::allocate(const CpuOptions& options) {
-  WEFT_ASSIGN(angles_, RopeAngles::create(model_.rope_frequencies, model_.config.rope.interleaved,
-                                          limits_.context));
-  WEFT_ASSIGN(workspace_,
-              Workspace::create(model_, plan_, kernels_, layout_, limits_, options.threads));
-  WEFT_ASSIGN(experts_, Experts::create(model_.config, plan_, kernels_, limits_, options.threads));
-  for (AttentionPlan* plan : {&attention_, &output_attention_}) {
-    WEFT_ASSIGN(*plan, AttentionPlan::create(kernels_, layout_, model_.config.heads,
-                                             options.threads, limits_));
+Result<std::unique_ptr<QuantumRunner>> QuantumRunner::create(SharedState& shared, int threads) {
+  const Model& model = shared.model;
+  auto runner = std::make_unique<QuantumRunner>(shared);
+  WEFT_ASSIGN(runner->workspace_,
+              Workspace::create(model, shared.plan, shared.kernels, shared.limits, threads));
+  WEFT_ASSIGN(runner->experts_,
+              Experts::create(model.config, shared.plan, shared.kernels, shared.limits, threads));
+  for (AttentionPlan* plan : {&runner->attention_, &runner->output_attention_}) {
+    WEFT_ASSIGN(*plan, AttentionPlan::create(shared.kernels, shared.kv.layout(), model.config.heads,
+                                             threads, shared.limits));
   }
-  return {};
+  return runner;
 }
 
-void QuantumRunner::prepare(const Quantum& quantum, std::span<const SamplerState> slots) {
+QuantumRunner::QuantumRunner(SharedState& shared)
+    : shared_(shared), kernels_(shared.kernels), batch_(shared.limits) {
+  quantum_.passes.reserve(static_cast<size_t>(shared.limits.passes));
+}
+
+void QuantumRunner::prepare(const Quantum& quantum, int threads) {
   quantum_ = quantum;
-  slots_ = slots;
-  batch_.fill(quantum_, ends_at_head(), slots, model_.config.vocab);
-  attention_.cut(batch_.sequences());
-  if (ends_at_head()) output_attention_.cut(batch_.output_sequences());
+  batch_.fill(quantum_, ends_at_head(), shared_.slots, shared_.model.config.vocab);
+  all_reach_head_ = batch_.outputs().size() == batch_.rows().size();
+  attention_.cut(batch_.sequences(), threads);
+  if (ends_at_head() && !all_reach_head_) {
+    output_attention_.cut(batch_.output_sequences(), threads);
+  }
+  for (const Pass* pass : quantum_.passes) {
+    if (pass->sends != kNoBoard && quantum_.layer_begin == 0) shared_.board.reset(pass->sends);
+  }
 }
 
-void QuantumRunner::drop_rows(PassId pass, int64_t first, int64_t count, int64_t rows) {
-  const int64_t width = model_.config.hidden;
-  float* hidden = workspace_.pass_rows(pass);
-  std::memmove(hidden + first * width, hidden + (first + count) * width,
-               static_cast<size_t>((rows - first - count) * width) * sizeof(float));
+const std::vector<Step>& QuantumRunner::steps(int layer) const {
+  const bool last = layer + 1 == shared_.model.config.layers;
+  return last && !all_reach_head_ ? shared_.plan.last_layer_outputs
+                                  : shared_.plan.layers[static_cast<size_t>(layer)];
 }
 
 void QuantumRunner::operator()(ThreadPool::Worker& worker) {
@@ -51,13 +52,10 @@ void QuantumRunner::operator()(ThreadPool::Worker& worker) {
   rows.hidden = workspace_.stream(Stream::kHidden);
   begin_rows(worker);
   for (int layer = quantum_.layer_begin; layer < quantum_.layer_end; ++layer) {
-    rows.last_layer = layer + 1 == model_.config.layers;
-    for (const Step& step : plan_.layers[static_cast<size_t>(layer)]) {
-      run_step(worker, step, layer, rows);
-    }
+    for (const Step& step : steps(layer)) run_step(worker, step, layer, rows);
     if (worker.index() == 0) {
       const TimePoint now = std::chrono::steady_clock::now();
-      last_layer_end_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+      shared_.last_layer_end.store(now.time_since_epoch().count(), std::memory_order_relaxed);
     }
   }
   if (ends_at_head()) {
@@ -69,14 +67,14 @@ void QuantumRunner::operator()(ThreadPool::Worker& worker) {
 
 void QuantumRunner::begin_rows(ThreadPool::Worker& worker) {
   if (quantum_.layer_begin > 0) return move_rows(worker, false);
-  const PackedMatrix embedding = weights_.matrix(model_.embedding);
+  const PackedMatrix embedding = shared_.weights.matrix(shared_.model.embedding);
+  const int64_t width = shared_.model.config.hidden;
   float* hidden = workspace_.stream(Stream::kHidden);
   const auto rows = batch_.rows();
   const auto count = static_cast<int64_t>(rows.size());
   worker.parallel_for(count, worker.grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      kernels_.unpack_row(embedding, rows[static_cast<size_t>(r)].token,
-                          hidden + r * model_.config.hidden);
+      kernels_.unpack_row(embedding, rows[static_cast<size_t>(r)].token, hidden + r * width);
     }
   });
 }
@@ -84,7 +82,7 @@ void QuantumRunner::begin_rows(ThreadPool::Worker& worker) {
 // Between quanta a pass keeps its rows at its own place; within one the rows of all passes lie
 // together, so that multiplications see one batch.
 void QuantumRunner::move_rows(ThreadPool::Worker& worker, bool save) {
-  const int64_t width = model_.config.hidden;
+  const int64_t width = shared_.model.config.hidden;
   float* together = workspace_.stream(Stream::kHidden);
   const auto passes = static_cast<int64_t>(quantum_.passes.size());
   const auto workers = int64_t{worker.count()};
@@ -97,7 +95,7 @@ void QuantumRunner::move_rows(ThreadPool::Worker& worker, bool save) {
     const int64_t rows = moved.rows();
     const int64_t begin = rows * (item % workers) / workers;
     const int64_t end = rows * (item % workers + 1) / workers;
-    float* own = workspace_.pass_rows(moved.id) + begin * width;
+    float* own = shared_.passes.rows(moved.id) + begin * width;
     float* joint = together + (first + begin) * width;
     const auto bytes = static_cast<size_t>((end - begin) * width) * sizeof(float);
     std::memcpy(save ? own : joint, save ? joint : own, bytes);
@@ -108,11 +106,14 @@ void QuantumRunner::run_step(ThreadPool::Worker& worker, const Step& step, int l
   if (const auto* product = std::get_if<MultiplyStep>(&step)) {
     multiply(worker, *product, rows, stream_rows(product->out, rows));
   } else if (const auto* row = std::get_if<RowStep>(&step)) {
-    row_step(worker, *row, layer);
+    row_step(worker, *row, layer, rows);
+    if (row->store) send(worker, layer);
   } else if (const auto* mixture = std::get_if<ExpertsStep>(&step)) {
     experts(worker, *mixture, rows);
+  } else if (std::holds_alternative<KeepOutputsStep>(step)) {
+    keep_outputs(worker, rows);
   } else {
-    if (rows.last_layer) keep_outputs_only(worker, rows);
+    wait_for_senders(worker, layer);
     attention(worker, layer, rows);
   }
 }
@@ -121,9 +122,9 @@ RowSource QuantumRunner::source(const MultiplyStep& step, const Rows& rows) {
   RowSource source;
   source.op = step.source;
   source.x = stream_rows(step.in, rows);
-  source.stride = model_.width(step.in);
+  source.stride = shared_.model.width(step.in);
   source.weight = step.norm;
-  source.eps = model_.config.rms_eps;
+  source.eps = shared_.model.config.rms_eps;
   return source;
 }
 
@@ -158,7 +159,8 @@ void QuantumRunner::multiply(ThreadPool::Worker& worker, const MultiplyStep& ste
   const Activations activations =
       starts(alone ? workspace_.own_activations[static_cast<size_t>(worker.index())]
                    : workspace_.activations);
-  const int64_t stride = &step == &plan_.head ? model_.config.vocab : model_.width(step.out);
+  const int64_t stride =
+      &step == &shared_.plan.head ? shared_.model.config.vocab : shared_.model.width(step.out);
   const MatmulOutput first{.out = out, .stride = stride, .accumulate = step.add};
   worker.parallel_for(step.panels, worker.grain(step.panels), [&](int64_t begin, int64_t end) {
     if (!std::exchange(packed, true)) {
@@ -168,45 +170,65 @@ void QuantumRunner::multiply(ThreadPool::Worker& worker, const MultiplyStep& ste
   });
 }
 
-KvLayerView QuantumRunner::kv(int layer) {
-  const int64_t stride = workspace_.kv_block_bytes;
-  return {workspace_.kv.data() + layer * limits_.blocks * stride, stride};
-}
-
-void QuantumRunner::row_step(ThreadPool::Worker& worker, const RowStep& step, int layer) {
-  const ModelConfig& c = model_.config;
-  const KvLayout layout = layout_;
-  const KvLayerView cache = kv(layer);
-  const RopeTable& table = angles_.table();
+void QuantumRunner::row_step(ThreadPool::Worker& worker, const RowStep& step, int layer,
+                             const Rows& rows) {
+  const ModelConfig& c = shared_.model.config;
+  const KvLayout layout = shared_.kv.layout();
+  const KvLayerView cache = shared_.kv.layer(layer);
+  const RopeTable& table = shared_.angles.table();
   float* qkv = workspace_.stream(Stream::kQkv);
-  const int64_t stride = model_.width(Stream::kQkv);
-  const auto rows = batch_.rows();
-  const auto count = static_cast<int64_t>(rows.size());
-  worker.parallel_for(count, worker.grain(count), [&](int64_t begin, int64_t end) {
+  const int64_t stride = shared_.model.width(Stream::kQkv);
+  const int64_t q_width = int64_t{c.heads} * c.head_dim;
+  const int64_t k_width = int64_t{c.kv_heads} * c.head_dim;
+  // Queries and keys lie side by side and are rotated together.
+  const int64_t rotated_from = step.queries ? 0 : q_width;
+  const int rotated_heads = (step.queries ? c.heads : 0) + (step.keys ? c.kv_heads : 0);
+  worker.parallel_for(rows.count, worker.grain(rows.count), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const Batch::Row& row = rows[static_cast<size_t>(r)];
+      const auto index = static_cast<size_t>(r);
+      const Batch::Row& row =
+          batch_
+              .rows()[rows.outputs_only ? static_cast<size_t>(batch_.outputs()[index].row) : index];
       float* q = qkv + r * stride;
-      float* k = q + int64_t{c.heads} * c.head_dim;
-      float* v = k + int64_t{c.kv_heads} * c.head_dim;
-      if (step.query_norm != nullptr) {
+      float* k = q + q_width;
+      if (step.query_norm != nullptr && step.queries) {
         kernels_.head_norm(q, c.heads, c.head_dim, step.query_norm, c.rms_eps);
+      }
+      if (step.key_norm != nullptr && step.keys) {
         kernels_.head_norm(k, c.kv_heads, c.head_dim, step.key_norm, c.rms_eps);
       }
-      if (step.rope) kernels_.rope(q, c.heads + c.kv_heads, c.head_dim, row.position, table);
+      if (step.rope) {
+        kernels_.rope(q + rotated_from, rotated_heads, c.head_dim, row.position, table);
+      }
       if (step.store) {
-        kernels_.store_kv(layout, cache.base + row.block * cache.block_stride, row.offset, k, v);
+        kernels_.store_kv(layout, cache.base + row.block * cache.block_stride, row.offset, k,
+                          k + k_width);
       }
     }
   });
 }
 
+// The barrier behind the storing of keys and values has been passed.
+void QuantumRunner::send(ThreadPool::Worker& worker, int layer) {
+  if (worker.index() != 0) return;
+  for (const Pass* pass : quantum_.passes) {
+    if (pass->sends != kNoBoard) shared_.board.send(pass->sends, layer);
+  }
+}
+
+void QuantumRunner::wait_for_senders(ThreadPool::Worker& worker, int layer) {
+  for (const Pass* pass : quantum_.passes) {
+    if (pass->follows == kNoBoard || shared_.board.recv(pass->follows) > layer) continue;
+    worker.wait([&] { shared_.board.wait(pass->follows, layer); });
+  }
+}
+
 // Once the last layer's keys and values are stored, only rows that reach the head matter: from here
 // on they are the batch.
-void QuantumRunner::keep_outputs_only(ThreadPool::Worker& worker, Rows& rows) {
+void QuantumRunner::keep_outputs(ThreadPool::Worker& worker, Rows& rows) {
   const auto outputs = batch_.outputs();
   const auto count = static_cast<int64_t>(outputs.size());
-  if (count == rows.count) return;
-  const int64_t width = model_.config.hidden;
+  const int64_t width = shared_.model.config.hidden;
   float* kept = workspace_.output_hidden.as<float>();
   worker.parallel_for(count, worker.grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -214,19 +236,19 @@ void QuantumRunner::keep_outputs_only(ThreadPool::Worker& worker, Rows& rows) {
                   static_cast<size_t>(width) * sizeof(float));
     }
   });
-  rows.hidden = kept;
-  rows.count = count;
+  rows = {count, kept, true};
 }
 
 void QuantumRunner::attention(ThreadPool::Worker& worker, int layer, const Rows& rows) {
+  const Model& model = shared_.model;
   AttentionPlan::Operands operands;
-  operands.kv = kv(layer);
-  operands.scale = model_.config.attention_scale;
+  operands.kv = shared_.kv.layer(layer);
+  operands.scale = model.config.attention_scale;
   operands.q = workspace_.stream(Stream::kQkv);
-  operands.q_stride = model_.width(Stream::kQkv);
+  operands.q_stride = model.width(Stream::kQkv);
   operands.out = workspace_.stream(Stream::kAttention);
-  operands.out_stride = model_.width(Stream::kAttention);
-  (rows.last_layer ? output_attention_ : attention_).run(worker, operands);
+  operands.out_stride = model.width(Stream::kAttention);
+  (rows.outputs_only ? output_attention_ : attention_).run(worker, operands);
 }
 
 void QuantumRunner::experts(ThreadPool::Worker& worker, const ExpertsStep& step, const Rows& rows) {
@@ -240,20 +262,20 @@ void QuantumRunner::experts(ThreadPool::Worker& worker, const ExpertsStep& step,
 
 void QuantumRunner::head(ThreadPool::Worker& worker, const Rows& rows) {
   const auto outputs = batch_.outputs();
+  const int64_t vocab = shared_.model.config.vocab;
   float* logits = workspace_.logits.as<float>();
   for (int64_t first = 0; first < rows.count; first += workspace_.logit_rows) {
     const int64_t count = std::min<int64_t>(workspace_.logit_rows, rows.count - first);
-    const Rows turn{count, rows.hidden + first * model_.config.hidden, true};
-    multiply(worker, plan_.head, turn, logits);
+    const Rows turn{count, rows.hidden + first * shared_.model.config.hidden, true};
+    multiply(worker, shared_.plan.head, turn, logits);
     worker.parallel_for(count, 1, [&](int64_t r, int64_t /*end*/) {
       const auto index = static_cast<size_t>(first + r);
       const Batch::Output& output = outputs[index];
-      const std::span<const float> row(logits + r * model_.config.vocab,
-                                       static_cast<size_t>(model_.config.vocab));
-      if (on_logits_) on_logits_(first + r, row);
+      const std::span<const float> row(logits + r * vocab, static_cast<size_t>(vocab));
+      if (shared_.on_logits) shared_.on_logits(first + r, row);
       workspace_.samples[index] = sample_row(
-          kernels_, row, slots_[static_cast<size_t>(output.slot)], output.position, output.target,
-          workspace_.sampler_scratch[static_cast<size_t>(worker.index())]);
+          kernels_, row, shared_.slots[static_cast<size_t>(output.slot)], output.position,
+          output.target, workspace_.sampler_scratch[static_cast<size_t>(worker.index())]);
     });
   }
 }

@@ -1,11 +1,14 @@
 #pragma once
 // ThreadPool: the persistent threads of one core group.
 //
-// A job is one function that every worker runs (worker 0 is the thread that calls join()). Inside
-// it the workers meet in parallel_for, which splits items into static shares, lets whoever is done
-// first take what is left in the shares of others, and ends with the only barrier. So a job may be
-// under way, and even all but finished, before its worker 0 comes. Nothing here allocates or locks
-// after construction; a system call is made only to park and to wake a thread.
+// A job is one function that every worker runs. Inside it the workers meet in parallel_for, which
+// splits items into static shares, lets whoever is done first take what is left in the shares of
+// others, and ends with the only barrier. Nothing here allocates or locks after construction; a
+// system call is made only to park and to wake a thread.
+//
+// Who starts jobs may be worker 0 himself, inside join(): then a job may be under way, and even all
+// but finished, before its worker 0 comes. Or all workers are threads of the pool, and the starter
+// sleeps on a counter that the last of them advances.
 
 #include <algorithm>
 #include <atomic>
@@ -18,22 +21,9 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "device/wait_counter.h"
 
 namespace weft {
-
-// A counter that threads wait on: they spin for a while, soon leaving the core to whoever else
-// wants it, then park.
-class WaitCounter {
- public:
-  uint32_t value() const { return value_.load(std::memory_order_acquire); }
-  void advance();
-  // Returns once value() != seen; what happened before the advance() is visible then.
-  void wait_past(uint32_t seen, Duration spin);
-
- private:
-  std::atomic<uint32_t> value_{0};
-  std::atomic<uint32_t> parked_{0};
-};
 
 // Binds the calling thread to one logical CPU.
 Status pin_this_thread(int cpu);
@@ -42,23 +32,40 @@ class ThreadPool {
  public:
   class Worker;
 
-  // `threads` counts the caller of join() as well. With `cpus` (empty, or one for each worker)
-  // worker i runs on cpus[i] only; the thread that will call join() is not touched: it calls
-  // pin_this_thread(cpus[0]) if it is to stay.
-  static Result<std::unique_ptr<ThreadPool>> create(int threads, std::span<const int> cpus = {});
+  // Where workers' time went. What is none of these is the way from one to the next.
+  struct Time {
+    Duration operators{};  // on items
+    Duration barriers{};   // within a job, for each other or for what wait() was told to wait for
+    Duration idle{};       // between jobs
+
+    Time& operator+=(const Time& t) {
+      operators += t.operators;
+      barriers += t.barriers;
+      idle += t.idle;
+      return *this;
+    }
+  };
+
+  // With `cpus` (empty, or one for each worker) worker i runs on cpus[i] only. Without `finished`
+  // the caller of join() is worker 0 and is not touched: it calls pin_this_thread(cpus[0]) if it is
+  // to stay. With it (alive as long as the pool) all workers are threads of the pool, and it is
+  // advanced after every job.
+  static Result<std::unique_ptr<ThreadPool>> create(int threads, std::span<const int> cpus = {},
+                                                    WaitCounter* finished = nullptr);
   ~ThreadPool();  // requires that no job is unjoined
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(workers_.size()); }
 
-  // start() publishes job(Worker&) and returns at once: workers 1 ... n-1 begin. `job` is only
-  // referred to, and must live until join(). join() works as worker 0 and returns when every worker
-  // has left the job. One thread at a time calls them, alternately.
+  // start() publishes job(Worker&) and returns at once. `job` is only referred to, and must live
+  // until join(), which returns when every worker has left the job: at once if done(). One thread
+  // at a time calls them, alternately.
   template <class Job>
   void start(Job& job) {
     publish([](void* context, Worker& worker) { (*static_cast<Job*>(context))(worker); }, &job);
   }
+  bool done() const { return done_.load(std::memory_order_acquire); }
   void join();
   template <class Job>
   void run(Job&& job) {
@@ -66,16 +73,24 @@ class ThreadPool {
     join();
   }
 
-  // Time that worker i has spent on items, over all jobs so far. Requires that no job is unjoined.
-  Duration busy(int i) const;
+  // The rest requires that no job is unjoined.
+  // When the last worker left the last job.
+  TimePoint end() const { return end_; }
+  // Of all workers since the pool was made, with the idle time up to `now`. Idle time does not
+  // count between pause() and resume(): others use the cores.
+  Time time(TimePoint now) const;
+  void pause(TimePoint now);
+  void resume(TimePoint now);
 
  private:
   using Entry = void (*)(void* context, Worker& worker);
 
-  explicit ThreadPool(int threads);
+  ThreadPool(int threads, WaitCounter* finished);
   void publish(Entry entry, void* context);
   void serve(Worker& worker);
+  void work(Worker& worker);
   void barrier();
+  bool arrive_last() { return arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads(); }
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::thread> threads_;
@@ -85,9 +100,17 @@ class ThreadPool {
   Entry entry_ = nullptr;  // null ends the threads
   void* context_ = nullptr;
   bool running_ = false;
+  bool paused_ = false;
+  TimePoint end_{};
+  TimePoint idle_since_{};
+  Duration idle_at_pauses_{};
+
+  WaitCounter own_finished_;
+  WaitCounter* const finished_;
   alignas(64) WaitCounter jobs_;
   alignas(64) WaitCounter barriers_;
   alignas(64) std::atomic<int> arrived_{0};
+  std::atomic<bool> done_{true};
 };
 
 // What a job sees of the pool: its own place in it.
@@ -109,13 +132,34 @@ class alignas(64) ThreadPool::Worker {
   template <class F>
   void parallel_for(int64_t items, int64_t grain, const F& f);
 
+  // Work that each worker does for itself, without a barrier.
+  template <class F>
+  void alone(const F& f) {
+    timed(time_.operators, f);
+  }
+  // Calls f(), which waits for something outside the pool.
+  template <class F>
+  void wait(const F& f) {
+    timed(time_.barriers, f);
+  }
+
  private:
   friend class ThreadPool;
+
+  template <class F>
+  static void timed(Duration& total, const F& f) {
+    const TimePoint begin = std::chrono::steady_clock::now();
+    f();
+    total += std::chrono::steady_clock::now() - begin;
+  }
+  template <class F>
+  void take_items(int64_t items, int64_t grain, const F& f);
 
   ThreadPool& pool_;
   const int index_;
   uint32_t generation_ = 0;  // parallel_for calls so far; the same on all workers that are in one
-  Duration busy_{};
+  Time time_;
+  TimePoint left_{};  // the last job
   // Chunks taken of this worker's share, in even and in odd generations. While one is in use the
   // owner clears the other, which nobody has touched since the barrier before and nobody will until
   // the barrier to come.
@@ -123,8 +167,7 @@ class alignas(64) ThreadPool::Worker {
 };
 
 template <class F>
-void ThreadPool::Worker::parallel_for(int64_t items, int64_t grain, const F& f) {
-  const TimePoint begin = std::chrono::steady_clock::now();
+void ThreadPool::Worker::take_items(int64_t items, int64_t grain, const F& f) {
   const unsigned side = generation_ & 1;
   taken_[side ^ 1].store(0, std::memory_order_relaxed);
   const int workers = count();
@@ -141,8 +184,12 @@ void ThreadPool::Worker::parallel_for(int64_t items, int64_t grain, const F& f) 
     }
   }
   ++generation_;
-  busy_ += std::chrono::steady_clock::now() - begin;
-  pool_.barrier();
+}
+
+template <class F>
+void ThreadPool::Worker::parallel_for(int64_t items, int64_t grain, const F& f) {
+  alone([&] { take_items(items, grain, f); });
+  wait([&] { pool_.barrier(); });
 }
 
 }  // namespace weft

@@ -121,20 +121,58 @@ TEST(ThreadPool, WakesFromParking) {
   }
 }
 
-TEST(ThreadPool, CountsTheTimeOfItemsOnly) {
-  auto pool = make_pool(2);
-  constexpr auto kItem = std::chrono::milliseconds(30);
-  const Duration before = pool->busy(0) + pool->busy(1);
-  EXPECT_EQ(before, Duration{0});
-  const TimePoint begin = std::chrono::steady_clock::now();
-  pool->run([&](ThreadPool::Worker& worker) {
-    worker.parallel_for(1, 1, [&](int64_t, int64_t) { std::this_thread::sleep_for(kItem); });
-  });
-  const Duration wall = std::chrono::steady_clock::now() - begin;
-  const Duration busy = pool->busy(0) + pool->busy(1);
-  EXPECT_GE(busy, kItem);
-  EXPECT_LE(std::max(pool->busy(0), pool->busy(1)), wall);
-  EXPECT_LT(std::min(pool->busy(0), pool->busy(1)), kItem);  // the other one only waited
+TEST(ThreadPool, CountsWhereTimeWent) {
+  WaitCounter finished;
+  for (WaitCounter* own : {static_cast<WaitCounter*>(nullptr), &finished}) {
+    const TimePoint begin = std::chrono::steady_clock::now();
+    auto pool = std::move(ThreadPool::create(2, {}, own)).value();
+    constexpr auto kSpan = std::chrono::milliseconds(30);
+    std::this_thread::sleep_for(kSpan);
+    // One worker has an item, the other only waits; then both wait for something else.
+    pool->run([&](ThreadPool::Worker& worker) {
+      worker.parallel_for(1, 1, [&](int64_t, int64_t) { std::this_thread::sleep_for(kSpan); });
+      worker.wait([&] { std::this_thread::sleep_for(kSpan); });
+    });
+    std::this_thread::sleep_for(kSpan);
+    const TimePoint now = std::chrono::steady_clock::now();
+    ThreadPool::Time time = pool->time(now);
+    EXPECT_GE(time.operators, kSpan);
+    EXPECT_GE(time.barriers, 2 * kSpan);
+    EXPECT_GE(time.idle, 4 * kSpan);
+    EXPECT_LE(time.operators + time.barriers + time.idle, 2 * (now - begin));
+
+    pool->pause(now);
+    std::this_thread::sleep_for(kSpan);
+    EXPECT_EQ(pool->time(std::chrono::steady_clock::now()).idle, time.idle);
+    const TimePoint later = std::chrono::steady_clock::now();
+    pool->resume(later);
+    EXPECT_EQ(pool->time(later + kSpan).idle, time.idle + 2 * kSpan);
+  }
+}
+
+TEST(ThreadPool, AllWorkersMayBeItsOwn) {
+  for (const int threads : {1, 2, 3}) {
+    WaitCounter finished;
+    auto pool = std::move(ThreadPool::create(threads, {}, &finished)).value();
+    std::vector<std::thread::id> ids(static_cast<size_t>(threads));
+    std::vector<int> hits(64);
+    auto job = [&](ThreadPool::Worker& worker) {
+      ids[static_cast<size_t>(worker.index())] = std::this_thread::get_id();
+      worker.parallel_for(64, 1, [&](int64_t i, int64_t) { ++hits[static_cast<size_t>(i)]; });
+    };
+    for (uint32_t round = 0; round < 200; ++round) {
+      ASSERT_TRUE(pool->done());
+      pool->start(job);
+      finished.wait_past(round, {});
+      ASSERT_EQ(finished.value(), round + 1);
+      ASSERT_TRUE(pool->done());
+      pool->join();
+    }
+    EXPECT_THAT(hits, Each(200));
+    ids.push_back(std::this_thread::get_id());
+    std::sort(ids.begin(), ids.end());
+    EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end());
+  }
 }
 
 TEST(ThreadPool, PinsItsThreads) {

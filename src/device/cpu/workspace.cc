@@ -21,8 +21,8 @@ Status allocate(ActivationBuffers& activations, const Plan& plan, const KernelTa
 }  // namespace
 
 Result<Workspace> Workspace::create(const Model& model, const Plan& plan,
-                                    const KernelTable& kernels, const KvLayout& layout,
-                                    const ExecutorLimits& limits, int threads) {
+                                    const KernelTable& kernels, const ExecutorLimits& limits,
+                                    int threads) {
   const ModelConfig& config = model.config;
   Workspace w;
   const Stream last = config.experts > 0 ? Stream::kRouter : Stream::kGateUp;
@@ -30,8 +30,6 @@ Result<Workspace> Workspace::create(const Model& model, const Plan& plan,
     WEFT_ASSIGN(w.streams[static_cast<size_t>(s)], floats(limits.rows, model.width(s)));
   }
   WEFT_ASSIGN(w.output_hidden, floats(limits.rows, config.hidden));
-  w.pass_floats = int64_t{limits.rows} * config.hidden;
-  WEFT_ASSIGN(w.passes, floats(limits.passes, w.pass_floats));
   WEFT_RETURN_IF_ERROR(allocate(w.activations, plan, kernels, limits.rows));
   w.own_activations.resize(static_cast<size_t>(threads));
   for (ActivationBuffers& own : w.own_activations) {
@@ -42,10 +40,6 @@ Result<Workspace> Workspace::create(const Model& model, const Plan& plan,
   w.samples.resize(static_cast<size_t>(limits.rows));
   w.sampler_scratch.reserve(static_cast<size_t>(threads));
   for (int i = 0; i < threads; ++i) w.sampler_scratch.emplace_back(config.vocab);
-  w.kv_block_bytes = kernels.kv_block_bytes(layout);
-  WEFT_ASSIGN(w.kv, Buffer::allocate(static_cast<size_t>(w.kv_block_bytes) *
-                                     static_cast<size_t>(limits.blocks) *
-                                     static_cast<size_t>(config.layers)));
   return w;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Workspace: all memory that the steps of a CPU executor use, taken when it is made.
+// Workspace: the memory that the steps of one quantum use, taken when it is made.
 
 #include <array>
 #include <cstdint>
@@ -20,17 +20,13 @@ inline constexpr int kLogitRows = 64;
 
 struct Workspace {
   static Result<Workspace> create(const Model& model, const Plan& plan, const KernelTable& kernels,
-                                  const KvLayout& layout, const ExecutorLimits& limits,
-                                  int threads);
+                                  const ExecutorLimits& limits, int threads);
 
   // A stream's rows [limits.rows, width]; null for those that the plan never stores.
   float* stream(Stream s) { return streams[static_cast<size_t>(s)].as<float>(); }
-  float* pass_rows(PassId pass) { return passes.as<float>() + pass * pass_floats; }
 
-  std::array<Buffer, kStreams> streams;  // by Stream; kHidden: of all passes of the running quantum
+  std::array<Buffer, kStreams> streams;  // by Stream; kHidden: of all passes of the quantum
   Buffer output_hidden;                  // [limits.rows, hidden]: the rows that reach the head
-  Buffer passes;                         // [limits.passes, limits.rows, hidden]: between quanta
-  int64_t pass_floats = 0;
   // Packed rows: those that the workers pack together, and those so few that each worker packs them
   // for itself.
   ActivationBuffers activations;
@@ -39,8 +35,6 @@ struct Workspace {
   int logit_rows = 0;
   std::vector<Sample> samples;                  // [limits.rows]
   std::vector<SamplerScratch> sampler_scratch;  // by worker
-  Buffer kv;                                    // [layers, limits.blocks, kv_block_bytes]
-  int64_t kv_block_bytes = 0;
 };
 
 }  // namespace weft

@@ -58,6 +58,9 @@ struct DriverOptions {
   std::string file = "f32.gguf";
   std::string kernels = "ref";
   int threads = 1;
+  int prefill_threads = 0;
+  int decode_threads = 0;
+  bool observe = true;  // keep logits; not while two groups run at once
   KvType kv_type = KvType::kF32;
   int context = 256;
 };
@@ -81,6 +84,7 @@ class Driver {
   }
 
   Executor& executor() { return *executor_; }
+  void end_executor() { executor_.reset(); }
   const Model& model() const { return model_; }
   int layers() const { return model_.config.layers; }
 
@@ -169,11 +173,15 @@ class Driver {
     CpuOptions cpu;
     cpu.kernels = *find_kernels(options.kernels);
     cpu.threads = options.threads;
+    cpu.prefill_threads = options.prefill_threads;
+    cpu.decode_threads = options.decode_threads;
     cpu.kv_type = options.kv_type;
     cpu.limits = {kSlots, 4, kRows, kSlots, context_, kSlots * blocks_of_a_sequence()};
-    cpu.on_logits = [this](int64_t i, std::span<const float> logits) {
-      seen_[static_cast<size_t>(i)].assign(logits.begin(), logits.end());
-    };
+    if (options.observe) {
+      cpu.on_logits = [this](int64_t i, std::span<const float> logits) {
+        seen_[static_cast<size_t>(i)].assign(logits.begin(), logits.end());
+      };
+    }
     seen_.resize(kRows);
     executor_ = std::move(*make_cpu_executor(model_, checkpoint_, cpu));
   }
@@ -198,6 +206,22 @@ inline ::testing::AssertionResult same_bits(const std::vector<Logits>& a,
     }
   }
   return ::testing::AssertionSuccess();
+}
+
+// The same token, and all that is known of its logits to the last bit.
+inline bool same_output(const OutputRow& a, const OutputRow& b) {
+  const auto bits = [](const OutputRow& row) {
+    std::vector<float> values = {row.logprob, row.log_sum_exp, static_cast<float>(row.token)};
+    for (const TokenLogprob& top : row.top) {
+      values.push_back(top.logprob);
+      values.push_back(static_cast<float>(top.token));
+    }
+    return values;
+  };
+  const std::vector<float> x = bits(a);
+  const std::vector<float> y = bits(b);
+  return a.finite && b.finite && x.size() == y.size() &&
+         std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
 inline std::vector<std::string> kernel_names() {

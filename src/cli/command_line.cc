@@ -53,6 +53,46 @@ void add_model_flags(CLI::App& app, LoadOptions& load) {
   app.add_flag("--pin", load.pin, "Pin each thread to a core");
 }
 
+void add_scheduling_flags(CLI::App& app, SchedulingOptions& options) {
+  const auto limit = [&](const std::string& name, double& target, const std::string& help) {
+    app.add_option(name, target, help)->check(CLI::Range(0.0, 1e9))->type_name("MS");
+  };
+  add_parsed(
+      app, "--mode", options.mode,
+      [](const std::string& name) -> Result<Mode> {
+        if (const std::optional<Mode> mode = find_mode(name)) return *mode;
+        return Error{ErrorKind::kInvalidArgument,
+                     fmt::format("no mode '{}'; there are {}", name, fmt::join(kModeNames, ", "))};
+      },
+      "How prompts and streams share the cores: serial, chunked, layered, fused (default), split "
+      "or auto");
+  limit("--itl-target-ms", options.itl_target,
+        "What gaps between a stream's tokens are held to (default: 50, or four steps of a single "
+        "stream where that is more)");
+  app.add_option("--prefill-floor", options.prefill_floor,
+                 "Share of the time that prompts get even where streams are late")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--prefill-cores", options.prefill_cores,
+                 "Cores for prompts in split and auto (default: those that decoding leaves)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--decode-cores", options.decode_cores,
+                 "Cores for streams in split and auto (default: a quarter)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--chunk-rows", options.chunk_rows, "Prompt tokens in a step of mode chunked")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  limit("--ttft-timeout-ms", options.ttft_timeout,
+        "End a request that has no token by then (default: never)");
+  limit("--token-timeout-ms", options.token_timeout,
+        "End a request whose next token takes longer (default: never)");
+  limit("--request-timeout-ms", options.request_timeout,
+        "End a request that is not done by then (default: never)");
+  app.add_option("--trace", options.trace,
+                 "Write what the cores run to a file that Chrome and Perfetto show")
+      ->type_name("FILE");
+}
+
 void add_generation_flags(CLI::App& app, GenerationOptions& options) {
   SamplingParams& sampling = options.sampling;
   sampling.temperature = 0.7F;
@@ -145,9 +185,7 @@ void add_serve(CLI::App& app, ServeOptions& options) {
                    "Sequences that run at once; more wait")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command->add_option("--chunk-rows", options.load.chunk_rows, "Prompt tokens in one step at most")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
+  add_scheduling_flags(*command, options.scheduling);
   command->add_option("--metrics-prefix", options.metrics_prefix, "Before the name of every metric")
       ->capture_default_str();
   command
@@ -222,7 +260,7 @@ void add_bench_model(CLI::App& bench, BenchModelOptions& options) {
                    "A shell command run in turn with each round: llama-bench with -o json, or a "
                    "program that prints {\"prefill 512\": 300.0, \"decode x4\": 90.0}")
       ->type_name("COMMAND");
-  command->add_option("--chunk-rows", options.load.chunk_rows, "Prompt tokens in one step at most")
+  command->add_option("--chunk-rows", options.load.pass_rows, "Prompt tokens in one step at most")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   command->add_flag("--json", options.json, "As JSON");

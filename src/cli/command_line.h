@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/load_model.h"
+#include "cli/scheduling.h"
 #include "device/sampling.h"
 #include "server/server.h"
 
@@ -50,6 +51,7 @@ struct ChatOptions {
 
 struct ServeOptions {
   LoadOptions load;
+  SchedulingOptions scheduling;
   ServerOptions server;
   std::string metrics_prefix = "weft:";
   std::string log_level = "info";

@@ -158,7 +158,7 @@ TEST(LoadModel, LimitsFollowTheOptions) {
   LoadOptions load = small_model();
   load.max_sequences = 3;
   load.context = 100;
-  load.chunk_rows = 16;
+  load.pass_rows = 16;
   const auto model = load_model(load);
   ASSERT_TRUE(model.ok()) << model.error().message;
   const ExecutorLimits& limits = model->executor->limits();

@@ -91,7 +91,7 @@ struct Cache {
     rows.clear();
     for (int s = 0; s < sequences; ++s) {
       const int64_t at = int64_t{s} * count;
-      rows.push_back({ids.data() + int64_t{s} * blocks, first, count, at, at});
+      rows.push_back({ids.data() + int64_t{s} * blocks, first, count, at});
     }
   }
 };
@@ -254,7 +254,7 @@ KernelFigure KernelBench::attention(const DummyShape& shape, KvType type, int co
   Result<AttentionPlan> plan =
       AttentionPlan::create(kernels, cache.layout, shape.heads, options_.threads, limits);
   WEFT_CHECK(plan.ok(), "{}", plan.error().message);
-  plan->cut(cache.rows);
+  plan->cut(cache.rows, options_.threads);
 
   AttentionPlan::Operands operands;
   operands.kv = {cache.bytes.data(), cache.block_bytes};

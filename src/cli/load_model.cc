@@ -13,7 +13,6 @@
 namespace weft {
 namespace {
 
-constexpr int kPasses = 2;          // the engine's decode pass and its prefill pass
 constexpr int kMinOutputRows = 64;  // rows of a scored text that reach the head at once
 constexpr uint64_t kProgressSteps = 1000;
 
@@ -49,6 +48,8 @@ Result<CpuOptions> cpu_options(const LoadOptions& options, const Model& model,
   WEFT_ASSIGN(cpu.kv_type, find_kv_type(options.kv_type, *cpu.kernels));
   cpu.threads = options.threads > 0 ? options.threads : read_cpu_topology().default_threads();
   cpu.pin = options.pin;
+  cpu.prefill_threads = options.prefill_threads;
+  cpu.decode_threads = options.decode_threads;
 
   const auto block_bytes = static_cast<uint64_t>(kv_block_bytes(model, *cpu.kernels, cpu.kv_type));
   loaded.weight_bytes = static_cast<uint64_t>(packed_weight_bytes(model, *cpu.kernels));
@@ -61,8 +62,8 @@ Result<CpuOptions> cpu_options(const LoadOptions& options, const Model& model,
                                                   .max_sequences = options.max_sequences}));
   loaded.kv_bytes = static_cast<uint64_t>(plan.blocks) * block_bytes;
   cpu.limits = {.slots = options.max_sequences,
-                .passes = kPasses,
-                .rows = options.chunk_rows + options.max_sequences,
+                .passes = options.passes,
+                .rows = options.pass_rows + options.max_sequences,
                 .output_rows = std::max(options.max_sequences, kMinOutputRows),
                 .context = plan.context,
                 .blocks = plan.blocks};

@@ -28,7 +28,10 @@ struct LoadOptions {
   bool pin = false;
   std::string isa = "auto";  // a KernelTable's name
   int max_sequences = 64;    // sequences on the device at once
-  int chunk_rows = 256;
+  int pass_rows = 256;       // of prompts in a pass
+  int passes = 2;            // open at once: a decode pass and one of prompts
+  int prefill_threads = 0;   // groups of cores, see CpuOptions
+  int decode_threads = 0;
 };
 
 // The type of that name; for "auto" the one that this CPU's kernels read best.

@@ -44,7 +44,8 @@ class ServerStopper {
   int signals_ GUARDED_BY(mutex_) = 0;
 };
 
-void print_banner(const LoadedModel& model, const ServerOptions& options, uint16_t port) {
+void print_banner(const LoadedModel& model, const Engine& engine, Mode mode,
+                  const ServerOptions& options, uint16_t port) {
   const ExecutorLimits& limits = model.executor->limits();
   const bool ipv6 = options.host.find(':') != std::string::npos;
   fmt::print(stderr,
@@ -52,12 +53,13 @@ void print_banner(const LoadedModel& model, const ServerOptions& options, uint16
              "  model    {} ({}, {} layers, weights {})\n"
              "  device   {}\n"
              "  context  {} tokens; KV pool {} for {} tokens; {} sequences at once\n"
+             "  mode     {}; gaps between a stream's tokens are held to {:.0f} ms\n"
              "  stop     Ctrl-C or SIGTERM\n",
              WEFT_VERSION, ipv6 ? "[" : "", options.host, ipv6 ? "]" : "", port, options.model_name,
              model.model->config.architecture, model.model->config.layers,
              format_bytes(model.weight_bytes), model.executor->description(), limits.context,
              format_bytes(model.kv_bytes), static_cast<int64_t>(limits.blocks) * kBlockPositions,
-             limits.slots);
+             limits.slots, mode_name(mode), seconds(engine.stats().itl_target) * 1e3);
 }
 
 }  // namespace
@@ -69,21 +71,24 @@ Result<int> serve_command(const ServeOptions& options) {
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.drain_seconds)));
   const SignalWatcher watcher({SIGINT, SIGTERM}, [&](int) { stopper.on_signal(); });
 
-  WEFT_ASSIGN(const LoadedModel model, load_model(options.load));
+  LoadOptions load = options.load;
+  WEFT_RETURN_IF_ERROR(prepare_load(options.scheduling, load));
+  WEFT_ASSIGN(const LoadedModel model, load_model(load));
   ServerOptions server_options = options.server;
   if (server_options.model_name.empty()) server_options.model_name = model.name;
   server_options.created = std::time(nullptr);
 
   const SteadyClock clock;
   MetricsRegistry metrics(options.metrics_prefix, server_options.model_name);
-  Engine engine(*model.executor, metrics, clock, {.chunk_rows = options.load.chunk_rows});
+  WEFT_ASSIGN(const ServingEngine serving,
+              start_engine(model, metrics, clock, options.scheduling, measure_costs(model)));
   WEFT_ASSIGN(const std::unique_ptr<Server> server,
-              Server::listen({.engine = &engine,
+              Server::listen({.engine = serving.engine.get(),
                               .tokenizer = model.tokenizer.get(),
                               .chat_template = model.chat_template.get(),
                               .metrics = &metrics},
                              server_options));
-  print_banner(model, server_options, server->port());
+  print_banner(model, *serving.engine, options.scheduling.mode, server_options, server->port());
   stopper.watch(server.get());
   server->run();
   stopper.watch(nullptr);

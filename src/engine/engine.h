@@ -3,30 +3,55 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "device/executor.h"
+#include "engine/cost_model.h"
+#include "engine/mode.h"
 #include "engine/request.h"
 #include "metrics/registry.h"
+#include "metrics/trace.h"
 
 namespace weft {
 
 struct EngineOptions {
-  int chunk_rows = 256;  // prompt rows in a step at most; a running sequence's row always has its
-                         // place beside them
+  Mode mode = Mode::kChunked;
+  Duration itl_target{};       // of token gaps; 0: max(50 ms, 4x a decode step of one row)
+  double prefill_floor = 0.2;  // share of the time that prompts get however late the streams are
+  int chunk_rows = 256;        // prompt rows of a step in mode chunked
+  Deadlines deadlines = {};    // of requests that set none
+  // What quanta cost, as calibrate() found. Modes that keep the target need it; without, a quantum
+  // is taken to cost nothing and has all layers.
+  std::optional<CostModel> costs = {};
+  TraceWriter* trace = nullptr;  // gets every quantum; must outlive the engine
 };
 
 // A look from outside; each number is current to within a step.
 struct EngineStats {
   int running = 0;
   int waiting = 0;
-  int blocks_used = 0;
+  int blocks_used = 0;    // held by requests
+  int blocks_cached = 0;  // kept for their content alone
   int blocks_total = 0;
-  uint64_t steps = 0;
-  double seconds_since_progress =
-      0;  // while work waits: how long no quantum has finished; 0 when idle
+  uint64_t steps = 0;  // decode steps
+  uint64_t quanta = 0;
+  Duration itl_target{};  // the one given or found
+  // Core-seconds while work waited: in operators, waiting for other cores, and in neither. Their
+  // sum is cores x wall.
+  double wall_seconds = 0;
+  double busy_core_seconds = 0;
+  double barrier_core_seconds = 0;
+  double idle_core_seconds = 0;
+  double roofline_core_seconds = 0;  // the shortest time in which that work could be done
+  double host_seconds = 0;           // between quanta while work waited
+  double stall_seconds = 0;          // of streams, beyond their own gaps without prompts
+  uint64_t preemptions = 0;
+  uint64_t missed_steps = 0;  // in which the prompts' floor had to go over a stream's target
+  double seconds_since_progress = 0;  // while work waits: how long no layer has ended; 0 when idle
 };
 
 // Owns the engine thread, which alone talks to the executor. submit, finish and stats may be called

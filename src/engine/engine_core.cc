@@ -9,17 +9,30 @@
 namespace weft {
 namespace {
 
-SchedulerLimits scheduler_limits(const Executor& executor, int chunk_rows) {
+// The share of a stream's target that steps are planned for; the rest is for what predictions miss.
+constexpr double kAim = 0.92;
+
+SchedulerLimits scheduler_limits(const Executor& executor, const CoreOptions& options) {
   const ExecutorLimits& device = executor.limits();
   WEFT_CHECK(device.slots >= 1 && device.blocks >= 1 && device.context >= 1,
              "{} slots, {} blocks, context {}", device.slots, device.blocks, device.context);
-  WEFT_CHECK(device.rows >= device.slots, "{} rows for {} slots", device.rows, device.slots);
-  WEFT_CHECK(device.passes >= StepBatch::kPasses, "{} passes", device.passes);
-  WEFT_CHECK(chunk_rows >= 1, "chunks of {} rows", chunk_rows);
-  return {.layers = executor.layers(),
-          .rows = device.rows,
-          .chunk_rows = chunk_rows,
-          .blocks = device.blocks};
+  WEFT_CHECK(device.rows > device.slots, "{} rows for {} slots", device.rows, device.slots);
+  WEFT_CHECK(device.passes >= 2, "{} passes", device.passes);
+  WEFT_CHECK(options.chunk_rows >= 1, "chunks of {} rows", options.chunk_rows);
+  WEFT_CHECK(options.defaults.itl_target > Duration{}, "no target for token gaps");
+  const bool split = executor.cores(Group::kPrefill) > 0;
+  SchedulerLimits limits;
+  limits.layers = executor.layers();
+  // The rest is for the streams, each of which may have a row in the same quantum.
+  limits.rows = device.rows - device.slots;
+  limits.chunk_rows = options.chunk_rows;
+  limits.tile_rows = device.tile_rows;
+  // Beside the decode pass; where the device is split each prompt's pass may have a follower.
+  limits.prefill_passes = std::max(1, split ? (device.passes - 1) / 2 : device.passes - 1);
+  limits.blocks = device.blocks;
+  limits.target = options.defaults.itl_target;
+  limits.can_split = split && device.passes >= 3;
+  return limits;
 }
 
 int longest_sequence(const ExecutorLimits& limits) {
@@ -33,135 +46,406 @@ std::vector<TokenLogprob> first_of(const std::vector<TokenLogprob>& top, int n) 
   return {top.begin(), top.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
+std::string late_message(const Sequence& sequence, Deadline deadline) {
+  const auto ms = [](Duration limit) { return seconds(limit) * 1e3; };
+  const Deadlines& limits = sequence.limits().deadlines;
+  switch (deadline) {
+    case Deadline::kFirstToken:
+      return fmt::format("no token within {:.0f} ms (ttft_timeout_ms)", ms(limits.first_token));
+    case Deadline::kToken:
+      return fmt::format("no further token within {:.0f} ms (token_timeout_ms)", ms(limits.token));
+    case Deadline::kRequest:
+      return fmt::format("not done within {:.0f} ms (request_timeout_ms)", ms(limits.request));
+  }
+  return {};
+}
+
 }  // namespace
 
 EngineCore::EngineCore(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
-                       Policy policy, int chunk_rows)
+                       CoreOptions options)
     : executor_(executor),
       clock_(clock),
-      policy_(policy),
-      limits_(scheduler_limits(executor, chunk_rows)),
+      options_(std::move(options)),
+      policy_(policy_of(options_.mode)),
+      limits_(scheduler_limits(executor, options_)),
       context_(longest_sequence(executor.limits())),
       metrics_(metrics),
       blocks_(executor.limits().blocks),
-      slots_(executor) {}
+      slots_(executor),
+      passes_(executor.limits().passes) {
+  state_.costs = &options_.costs;
+}
 
-EngineCore::~EngineCore() { cancel_all(); }
+EngineCore::~EngineCore() {
+  WEFT_CHECK(running_quanta_ == 0, "the engine ends while {} quanta run", running_quanta_);
+  cancel_all();
+}
 
 void EngineCore::add(std::unique_ptr<Sequence> sequence) {
+  usage_.work_waits(true, clock_.now(), executor_.core_time());
   live_.push_back(std::move(sequence));
   Sequence& added = *live_.back();
+  added.set_defaults(options_.defaults);
   if (added.length() == 0) {  // one token, of which neither a logprob nor a successor is asked for
     metrics_.prompt(added.prompt_tokens());
-    end(added, FinishReason::kLength);
+    end(added, {.reason = FinishReason::kLength});
   }
 }
 
 void EngineCore::finish(RequestId id, FinishReason reason) {
   for (const auto& sequence : live_) {
-    if (sequence->id() == id && !sequence->finished()) end(*sequence, reason);
+    if (sequence->id() == id && !sequence->ending()) end(*sequence, {.reason = reason});
   }
 }
 
 void EngineCore::cancel_all() {
   for (const auto& sequence : live_) {
-    if (!sequence->finished()) end(*sequence, FinishReason::kCancelled);
+    if (!sequence->ending()) end(*sequence, {.reason = FinishReason::kCancelled});
   }
   sweep();
+  deliver();
 }
 
-bool EngineCore::start_step() {
+// --- planning ---
+
+void EngineCore::start() {
+  const TimePoint now = clock_.now();
+  end_late(now);
   sweep();
-  if (idle()) return false;
-  state_.sequences.clear();
-  for (const auto& sequence : live_) state_.sequences.push_back(sequence->state());
-  state_.free_blocks = blocks_.free();
-  state_.free_slots = slots_.free();
+  plan_.clear();
+  if (idle()) return;
+  do {
+    read_state(now);
+    plan_admission(state_, limits_, keeps_target(options_.mode), admission_);
+    // Blocks that a quantum of another group still names come free when it has ended.
+    if (preempts_running()) return;
+    apply_admission(now);
+  } while (!admission_.preempt.empty());
+  if (running_ == 0) return;
+  read_state(now);
   policy_(state_, limits_, plan_);
-  apply_plan(clock_.now());
-  executor_.start(0, batch_.quantum(++steps_, plan_.layer_begin, plan_.layer_end));
-  return true;
+  WEFT_CHECK(started() || !plan_.quanta.empty(), "nothing is planned for {} requests",
+             live_.size());
+  state_.split = plan_.split;
+  open_passes();
+  for (const QuantumPlan& quantum : plan_.quanta) start_quantum(quantum);
 }
 
-void EngineCore::apply_plan(TimePoint now) {
+void EngineCore::end_late(TimePoint now) {
+  for (const auto& sequence : live_) {
+    if (sequence->ending()) continue;
+    const auto deadline = sequence->missed(now);
+    if (!deadline) continue;
+    end(*sequence, {.reason = FinishReason::kTimeout,
+                    .message = late_message(*sequence, *deadline),
+                    .deadline = *deadline});
+  }
+}
+
+void EngineCore::read_state(TimePoint now) {
+  Duration target = options_.defaults.itl_target;
+  state_.sequences.clear();
+  for (const auto& sequence : live_) {
+    sequence->index = static_cast<int>(state_.sequences.size());
+    state_.sequences.push_back(sequence->state(now, kAim, blocks_));
+    if (sequence->stage() == Stage::kDecoding) {
+      target = std::min(target, sequence->limits().itl_target);
+    }
+  }
+  state_.quantum = target / 4;
+  state_.passes.clear();
+  const auto& open = passes_.open_passes();
+  for (const OpenPass* pass : open) {
+    PassState& state = state_.passes.emplace_back();
+    state.kind = pass->kind();
+    state.work = pass->work();
+    state.sequence = pass->owners().front()->index;
+    for (size_t i = 0; i < pass->owners().size(); ++i) {
+      const Segment& segment = pass->pass().segments[i];
+      if (pass->owners()[i] != pass->owners().front()) break;
+      state.end = segment.first_position + segment.rows;
+    }
+    state.next_layer = pass->next_layer();
+    state.shared_layers = pass->shared_layers();
+    state.running_to = pass->running_to();
+    // Who is about to end gets nothing started any more.
+    if (pass->owners().front()->ending() && !pass->running()) state.running_to = state.next_layer;
+    const auto leader = std::find(open.begin(), open.end(), pass->leader());
+    state.leader = leader == open.end() ? kNone : static_cast<int>(leader - open.begin());
+  }
+  state_.available_blocks = blocks_.available();
+  state_.free_slots = slots_.free();
+  for (size_t g = 0; g < groups_.size(); ++g) state_.running[g] = !groups_[g].passes.empty();
+  state_.prefill_due = prefill_debt_ > Duration{};
+}
+
+bool EngineCore::preempts_running() const {
+  return std::any_of(admission_.preempt.begin(), admission_.preempt.end(),
+                     [&](int i) { return live_[static_cast<size_t>(i)]->in_quantum(); });
+}
+
+void EngineCore::apply_admission(TimePoint now) {
   const auto at = [&](int i) -> Sequence& { return *live_[static_cast<size_t>(i)]; };
-  for (const int i : plan_.preempt) {
+  for (const int i : admission_.preempt) {
+    leave_passes(at(i));
     at(i).preempt();
     metrics_.preempted();
+    --running_;
   }
-  for (const int i : plan_.admit) {
-    at(i).admit(blocks_, slots_);
+  for (const int i : admission_.admit) {
+    const bool first = !at(i).times().admitted;
+    const int cached = at(i).admit(blocks_, slots_);
+    if (first) metrics_.looked_up(at(i).prompt_tokens(), cached);
     metrics_.admitted(at(i).times(), now);
+    ++running_;
   }
-  running_ += static_cast<int>(plan_.admit.size()) - static_cast<int>(plan_.preempt.size());
-  batch_.clear();
-  for (const RowRange& range : plan_.decode) {
-    at(range.sequence).grow_to(range.first + range.rows);
-    batch_.add_decode(at(range.sequence));
-  }
-  for (const RowRange& range : plan_.prefill) {
-    batch_.add_chunk(at(range.sequence), range.first, range.rows);
-  }
-  WEFT_CHECK(!batch_.members().empty(), "a plan without rows for {} sequences", live_.size());
 }
 
-void EngineCore::wait_step() {
-  std::optional<Completion> completion;
-  while (!completion) completion = executor_.wait(TimePoint::max());
-  WEFT_CHECK(completion->quantum == steps_, "quantum {} completed in step {}", completion->quantum,
-             steps_);
-  completion_ = std::move(*completion);
-}
-
-void EngineCore::commit_step() {
-  const TimePoint now = clock_.now();
-  metrics_.step(batch_.rows());
-  if (!completion_.status.ok()) {
-    fail_step(completion_.status.error().message);
-  } else {
-    for (const auto& [sequence, rows] : batch_.members()) {
-      if (!sequence->finished()) sequence->advance(rows);
+void EngineCore::open_passes() {
+  const auto at = [&](int i) -> Sequence& { return *live_[static_cast<size_t>(i)]; };
+  const auto named = [&](int QuantumPlan::* member) {
+    return std::any_of(plan_.quanta.begin(), plan_.quanta.end(),
+                       [&](const QuantumPlan& quantum) { return quantum.*member == kOpened; });
+  };
+  opened_decode_ = opened_prefill_ = nullptr;
+  if (named(&QuantumPlan::decode)) {
+    opened_decode_ = &passes_.open(PassKind::kDecode);
+    for (const RowRange& range : plan_.decode) {
+      at(range.sequence).grow_to(range.first + range.rows);
+      opened_decode_->add_stream(at(range.sequence));
     }
-    for (const OutputRow& row : completion_.outputs) commit_output(row, now);
+    ++steps_;
+  }
+  if (!named(&QuantumPlan::prefill)) return;
+  opened_prefill_ = &passes_.open(PassKind::kPrefill);
+  int newest = 0;
+  for (const RowRange& range : plan_.prefill) {
+    opened_prefill_->add_rows(at(range.sequence), range.first, range.rows);
+    newest = std::max(newest, range.sequence);
+  }
+  metrics_.opened(opened_prefill_->work().rows, opened_prefill_->padded_rows(limits_.tile_rows));
+  for (int i = 0; i < newest; ++i) {
+    if (at(i).stage() == Stage::kPrefilling && !at(i).in_pass()) ++at(i).passed_over;
+  }
+  if (plan_.opens_follower) {
+    const RowRange& range = plan_.prefill.front();
+    OpenPass& follower = passes_.open(PassKind::kFollower);
+    follower.add_rows(at(range.sequence), range.first + range.rows, 1);
+    PassTable::tie(*opened_prefill_, follower);
+  }
+}
+
+OpenPass* EngineCore::pass_of(int index, OpenPass* opened) const {
+  if (index == kNone) return nullptr;
+  return index == kOpened ? opened : passes_.open_passes()[static_cast<size_t>(index)];
+}
+
+void EngineCore::start_quantum(const QuantumPlan& plan) {
+  Running& running = groups_[static_cast<size_t>(plan.group)];
+  WEFT_CHECK(running.passes.empty(), "two quanta on one group");
+  OpenPass* decode = pass_of(plan.decode, opened_decode_);
+  OpenPass* prefill = pass_of(plan.prefill, opened_prefill_);
+  OpenPass* follower = pass_of(plan.follower, nullptr);
+  running.quantum.id = ++quanta_;
+  running.quantum.layer_begin = plan.layer_begin;
+  running.quantum.layer_end = plan.layer_end;
+  running.quantum.passes.clear();
+  running.work = {};
+  for (OpenPass* pass : {decode, prefill, follower}) {
+    if (pass == nullptr) continue;
+    pass->start(plan.layer_end, decode != nullptr && prefill != nullptr);
+    running.passes.push_back(pass);
+    running.quantum.passes.push_back(&pass->pass());
+    running.work = running.work + pass->work();
+    for (Sequence* owner : pass->owners()) owner->quantum_started();
+  }
+  running.work.layers = plan.layer_end - plan.layer_begin;
+  running.prompts = prefill != nullptr || follower != nullptr;
+  const bool ends = plan.layer_end == limits_.layers;
+  running.predicted = options_.costs.predict(plan.group, running.work, ends);
+  running.decode_only =
+      decode == nullptr
+          ? Duration{}
+          : options_.costs.predict(plan.group, decode->work().through(running.work.layers), ends);
+  if (plan_.over_target && running.prompts) ++missed_steps_;
+  if (running.prompts) ++prompt_quanta_;
+  if (running_quanta_++ == 0) usage_.quantum_starts(clock_.now());
+  executor_.start(plan.group, running.quantum);
+}
+
+// --- committing ---
+
+void EngineCore::deliver() {
+  const auto hand_out = [&](Sequence& sequence) {
+    if (!sequence.has_events()) return;
+    const Status status = sequence.deliver();
+    if (status.ok()) return;
+    spdlog::warn("{}", status.error().message);
+    if (!sequence.ending()) {
+      end(sequence, {.reason = FinishReason::kError, .message = status.error().message});
+    }
+  };
+  for (const auto& sequence : live_) hand_out(*sequence);
+  for (const auto& sequence : ended_) hand_out(*sequence);
+  ended_.clear();
+}
+
+void EngineCore::wait() {
+  while (!executor_.wait(TimePoint::max(), completion_)) {
+  }
+}
+
+EngineCore::Running& EngineCore::completed() {
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const Running& running) {
+    return !running.passes.empty() && running.quantum.id == completion_.quantum;
+  });
+  WEFT_CHECK(found != groups_.end(), "quantum {} was not started", completion_.quantum);
+  return *found;
+}
+
+void EngineCore::commit() {
+  Running& running = completed();
+  const OpenPass* leader = running.passes.front()->leader();
+  if (leader != nullptr && leader->running_to() == limits_.layers &&
+      running.quantum.layer_end == limits_.layers) {
+    // A follower may be done before its pass has been heard of, whose rows come first.
+    std::swap(held_completion_, completion_);
+    wait();
+    commit_quantum(completed());
+    std::swap(held_completion_, completion_);
+  }
+  commit_quantum(running);
+}
+
+void EngineCore::commit_quantum(Running& running) {
+  const TimePoint now = clock_.now();
+  --running_quanta_;
+  account(running);
+  end_passes(running);
+  if (!completion_.status.ok()) {
+    fail(running, completion_.status.error().message);
+  } else {
+    for (const Reported& reported : reported_) commit_output(reported, now);
+  }
+  running.passes.clear();
+  for (const auto& sequence : live_) {
+    if (sequence->pending_end() && !sequence->finished() && !sequence->in_quantum()) {
+      end(*sequence, *sequence->pending_end());
+    }
   }
   sweep();
 }
 
-void EngineCore::commit_output(const OutputRow& row, TimePoint now) {
-  Sequence& sequence = batch_.sequence(row);
-  if (sequence.finished()) return;
-  const Segment& segment = batch_.segment(row);
-  const int position = segment.first_position + row.row;
-  if (!row.finite) {
-    end(sequence, FinishReason::kError,
-        fmt::format("the model's output after token {} is not a number; this request was ended, "
-                    "others are not affected",
-                    position));
-  } else if (segment.outputs == Outputs::kLast) {
-    commit_sample(sequence, row, now);
-  } else if (sequence.scores(position)) {
-    commit_prompt_row(sequence, row);
+void EngineCore::account(const Running& running) {
+  const Duration took = completion_.end - completion_.start;
+  const auto group = static_cast<Group>(&running - groups_.data());
+  if (running_quanta_ == 0) usage_.nothing_runs(completion_.end);
+  const bool ends = running.quantum.layer_end == limits_.layers;
+  metrics_.quantum(running.work, running.predicted, took);
+  if (completion_.status.ok()) options_.costs.learn(group, running.work, ends, took);
+  pay_floor(running, took);
+  if (options_.trace != nullptr) trace(running, group);
+}
+
+// Prompts have a right to a share of the time only while streams want it as well.
+void EngineCore::pay_floor(const Running& running, Duration took) {
+  const auto any = [&](Stage stage) {
+    return std::any_of(live_.begin(), live_.end(),
+                       [&](const auto& sequence) { return sequence->stage() == stage; });
+  };
+  if (!any(Stage::kDecoding) || !any(Stage::kPrefilling)) {
+    prefill_debt_ = {};
+    return;
+  }
+  const Duration for_streams = std::min(running.decode_only, took);
+  const Duration for_prompts = running.prompts ? took - for_streams : Duration{};
+  const double floor = options_.prefill_floor;
+  const double debt = floor * seconds(took - for_prompts) - (1 - floor) * seconds(for_prompts);
+  prefill_debt_ =
+      std::max(prefill_debt_ + Duration(static_cast<int64_t>(debt * 1e9)), -limits_.target);
+}
+
+void EngineCore::trace(const Running& running, Group group) {
+  QuantumSpan span;
+  span.group = static_cast<int>(group);
+  span.start = completion_.start;
+  span.end = completion_.end;
+  span.layer_begin = running.quantum.layer_begin;
+  span.layer_end = running.quantum.layer_end;
+  span.quantum = running.quantum.id;
+  for (const OpenPass* pass : running.passes) {
+    if (pass->kind() == PassKind::kDecode) {
+      span.decode_rows += pass->work().rows;
+    } else {
+      span.prefill_rows += pass->work().rows;
+      span.pass = pass->pass().id;
+    }
+  }
+  span.predicted_seconds = seconds(running.predicted);
+  span.busy_core_seconds = completion_.busy_core_seconds;
+  options_.trace->quantum(span);
+}
+
+// Takes the passes to where the quantum has brought them. What it reports is put aside, since
+// passes close here and requests end later.
+void EngineCore::end_passes(Running& running) {
+  reported_.clear();
+  for (OpenPass* pass : running.passes) {
+    pass->end_quantum();
+    for (Sequence* owner : pass->owners()) owner->quantum_ended();
+  }
+  if (!completion_.status.ok()) return;
+  for (const OutputRow& row : completion_.outputs) {
+    const OpenPass& pass = passes_.at(row.pass);
+    const Segment& segment = pass.pass().segments.at(static_cast<size_t>(row.segment));
+    reported_.push_back({pass.owners().at(static_cast<size_t>(row.segment)), &row,
+                         segment.first_position + row.row, segment.outputs});
+  }
+  for (OpenPass* pass : running.passes) {
+    if (pass->next_layer() < limits_.layers) continue;
+    for (size_t i = 0; i < pass->owners().size(); ++i) {
+      pass->owners()[i]->advance(pass->pass().segments[i].rows);
+    }
+    passes_.close(*pass);
   }
 }
 
-void EngineCore::commit_prompt_row(Sequence& sequence, const OutputRow& row) {
+void EngineCore::commit_output(const Reported& reported, TimePoint now) {
+  Sequence& sequence = *reported.sequence;
+  if (sequence.ending()) return;
+  if (!reported.row->finite) {
+    end(sequence,
+        {.reason = FinishReason::kError,
+         .message = fmt::format("the model's output after token {} is not a number; this request "
+                                "was ended, others are not affected",
+                                reported.position)});
+  } else if (reported.outputs == Outputs::kLast) {
+    commit_sample(sequence, *reported.row, now);
+  } else if (sequence.scores(reported.position)) {
+    commit_prompt_row(sequence, reported);
+  }
+}
+
+void EngineCore::commit_prompt_row(Sequence& sequence, const Reported& reported) {
   EngineEvent event;
   event.kind = EngineEvent::Kind::kPromptLogprob;
-  event.token = row.token;
-  event.logprob = row.logprob;
-  event.top = first_of(row.top, sequence.request().prompt_logprobs);
-  sequence.prompt_row_delivered(batch_.segment(row).first_position + row.row);
-  if (!deliver(sequence, std::move(event))) return;
+  event.token = reported.row->token;
+  event.logprob = reported.row->logprob;
+  event.top = first_of(reported.row->top, sequence.request().prompt_logprobs);
+  sequence.prompt_row_delivered(reported.position);
+  sequence.push(std::move(event));
   if (!sequence.generates() && !sequence.scores_prompt()) {
     metrics_.prompt(sequence.prompt_tokens());
-    end(sequence, FinishReason::kLength);
+    end(sequence, {.reason = FinishReason::kLength});
   }
 }
 
 void EngineCore::commit_sample(Sequence& sequence, const OutputRow& row, TimePoint now) {
-  if (!sequence.times().first_token) metrics_.prompt(sequence.prompt_tokens());
+  RequestTimes& times = sequence.times();
+  if (!times.first_token) metrics_.prompt(sequence.prompt_tokens());
   sequence.append(row.token);
-  metrics_.token(sequence.times(), now);
+  usage_.stalled(metrics_.token(times, now, prompt_quanta_));
   EngineEvent event;
   event.kind = EngineEvent::Kind::kToken;
   event.token = row.token;
@@ -170,41 +454,62 @@ void EngineCore::commit_sample(Sequence& sequence, const OutputRow& row, TimePoi
     event.logprob = row.logprob;
     event.top = first_of(row.top, top);
   }
-  if (!deliver(sequence, std::move(event))) return;
+  sequence.push(std::move(event));
   const std::vector<TokenId>& end_ids = sequence.request().end_ids;
   if (std::find(end_ids.begin(), end_ids.end(), row.token) != end_ids.end()) {
-    end(sequence, FinishReason::kStop);
+    end(sequence, {.reason = FinishReason::kStop});
   } else if (sequence.full()) {
-    end(sequence, FinishReason::kLength);
+    end(sequence, {.reason = FinishReason::kLength});
   }
 }
 
-void EngineCore::fail_step(const std::string& reason) {
-  spdlog::error("step {} failed on the device: {}", steps_, reason);
-  for (const auto& member : batch_.members()) {
-    if (!member.sequence->finished()) {
-      end(*member.sequence, FinishReason::kError, fmt::format("the device failed: {}", reason));
-    }
+void EngineCore::fail(const Running& running, const std::string& reason) {
+  spdlog::error("quantum {} failed on the device: {}", completion_.quantum, reason);
+  std::vector<Sequence*> owners;  // of their own: who ends leaves its passes
+  for (const OpenPass* pass : running.passes) {
+    owners.insert(owners.end(), pass->owners().begin(), pass->owners().end());
+  }
+  for (Sequence* owner : owners) {
+    if (owner->ending()) continue;
+    end(*owner,
+        {.reason = FinishReason::kError, .message = fmt::format("the device failed: {}", reason)});
   }
 }
 
-void EngineCore::end(Sequence& sequence, FinishReason reason, std::string message) {
+void EngineCore::end(Sequence& sequence, Sequence::End how) {
+  if (sequence.in_quantum()) {
+    sequence.end_later(std::move(how));
+    return;
+  }
+  leave_passes(sequence);
   if (sequence.stage() != Stage::kQueued) --running_;
   // Before the event: who has heard of the end finds it counted.
-  metrics_.finished(sequence.times(), reason, sequence.output_tokens(), clock_.now());
-  sequence.finish(reason, std::move(message));
+  metrics_.finished(sequence.times(), how.reason, sequence.output_tokens(), clock_.now());
+  sequence.finish(how.reason, std::move(how.message), how.deadline);
 }
 
-bool EngineCore::deliver(Sequence& sequence, EngineEvent event) {
-  Status status = sequence.deliver(std::move(event));
-  if (status.ok()) return true;
-  spdlog::warn("{}", status.error().message);
-  end(sequence, FinishReason::kError, status.error().message);
-  return false;
+void EngineCore::leave_passes(Sequence& sequence) {
+  while (sequence.in_pass()) {
+    OpenPass* left = nullptr;
+    for (OpenPass* pass : passes_.open_passes()) {
+      const auto& owners = pass->owners();
+      if (std::find(owners.begin(), owners.end(), &sequence) != owners.end()) left = pass;
+    }
+    WEFT_CHECK(left != nullptr, "request {} has rows in no pass", sequence.id());
+    left->remove(sequence, executor_);
+    sequence.left_pass();
+    if (left->open()) continue;
+    if (left->on_device(executor_)) executor_.drop_pass(left->pass().id);
+    passes_.close(*left);
+  }
 }
 
 void EngineCore::sweep() {
-  std::erase_if(live_, [](const auto& sequence) { return sequence->finished(); });
+  for (auto& sequence : live_) {
+    if (sequence->finished()) ended_.push_back(std::move(sequence));
+  }
+  std::erase_if(live_, [](const auto& sequence) { return sequence == nullptr; });
+  if (idle()) usage_.work_waits(false, clock_.now(), executor_.core_time());
   metrics_.load(running_, waiting(), static_cast<double>(blocks_.held()) / blocks_.total());
 }
 

@@ -30,13 +30,21 @@ Request make_request(int prompt, int max_tokens, uint64_t seed = 1) {
   return request;
 }
 
+CoreOptions chunked(int rows) {
+  CoreOptions options;
+  options.mode = Mode::kChunked;
+  options.chunk_rows = rows;
+  options.defaults.itl_target = std::chrono::milliseconds(50);
+  return options;
+}
+
 // An EngineCore on its own fake device, stepped by the test.
 class Bench {
  public:
   explicit Bench(ExecutorLimits limits = kRoomy, int chunk_rows = 256, int vocab = 1000)
       : device(limits, vocab),
         metrics("weft:", "m"),
-        core(device, metrics, clock, plan_chunked, chunk_rows) {}
+        core(device, metrics, clock, chunked(chunk_rows)) {}
 
   std::shared_ptr<RecordingSink> add(Request request) {
     auto sink = std::make_shared<RecordingSink>();
@@ -51,11 +59,16 @@ class Bench {
                                         std::move(sink), clock.now()));
     return last_id;
   }
+  bool start() {
+    core.start();
+    core.deliver();
+    return core.started();
+  }
   bool step() {
-    if (!core.start_step()) return false;
-    core.wait_step();
-    core.commit_step();
-    EXPECT_EQ(core.blocks().free() + core.blocks().held(), core.blocks().total());
+    if (!start()) return false;
+    core.wait();
+    core.commit();
+    core.blocks().check();
     return true;
   }
   // Steps until nothing is left; fails if that takes more than `most`.
@@ -94,7 +107,7 @@ TEST(EngineCore, GeneratesUntilMaxTokens) {
   EXPECT_EQ(end.output_tokens, 5);
   EXPECT_EQ(end.request, 1U);
   EXPECT_TRUE(sink->events()[0].top.empty());
-  EXPECT_FALSE(bench.core.start_step());
+  EXPECT_FALSE(bench.start());
 }
 
 TEST(EngineCore, ChunksChangeNoToken) {
@@ -198,8 +211,8 @@ TEST(EngineCore, EchoWithoutGeneration) {
   request.prompt.resize(1);
   Bench bench;
   auto sink = bench.add(request);
-  EXPECT_TRUE(sink->finished());
   EXPECT_EQ(bench.run(), 0);
+  EXPECT_TRUE(sink->finished());
 }
 
 TEST(EngineCore, CancelInEveryStage) {
@@ -213,15 +226,17 @@ TEST(EngineCore, CancelInEveryStage) {
   bench.core.finish(3, FinishReason::kCancelled);
   bench.core.finish(2, FinishReason::kTimeout);
   bench.core.finish(77, FinishReason::kStop);
+  bench.core.deliver();
   EXPECT_EQ(queued->end().reason, FinishReason::kCancelled);
   EXPECT_EQ(prefilling->end().reason, FinishReason::kTimeout);
   EXPECT_EQ(bench.core.blocks().held(), 1);
   const size_t heard = decoding->tokens().size();
-  ASSERT_TRUE(bench.core.start_step());
-  bench.core.wait_step();
+  ASSERT_TRUE(bench.start());
+  bench.core.wait();
   bench.core.finish(1, FinishReason::kStop);
   bench.core.finish(1, FinishReason::kStop);
-  bench.core.commit_step();
+  bench.core.commit();
+  bench.core.deliver();
   EXPECT_EQ(decoding->tokens().size(), heard) << "a token sampled after the stop was counted";
   EXPECT_EQ(decoding->end().reason, FinishReason::kStop);
   EXPECT_EQ(bench.run(), 0);
@@ -230,11 +245,11 @@ TEST(EngineCore, CancelInEveryStage) {
 TEST(EngineCore, WhatArrivesDuringAQuantumWaitsForTheNext) {
   Bench bench;
   auto first = bench.add(make_request(5, 3, 1));
-  ASSERT_TRUE(bench.core.start_step());
-  bench.core.wait_step();
+  ASSERT_TRUE(bench.start());
+  bench.core.wait();
   bench.core.finish(1, FinishReason::kCancelled);
   auto second = bench.add(make_request(5, 3, 2));
-  bench.core.commit_step();
+  bench.core.commit();
   bench.run();
   EXPECT_EQ(second->tokens(), alone(make_request(5, 3, 2))->tokens());
 }

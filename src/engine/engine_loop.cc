@@ -14,15 +14,37 @@ uint64_t draw_seed() {
   return (uint64_t{device()} << 32U) | device();
 }
 
+// Four steps of a single stream, and not below what a reader would notice.
+constexpr Duration kLeastTarget = std::chrono::milliseconds(50);
+constexpr int kTargetSteps = 4;
+
+CoreOptions core_options(Executor& executor, const EngineOptions& options) {
+  CoreOptions core;
+  core.mode = options.mode;
+  core.chunk_rows = options.chunk_rows;
+  core.prefill_floor = options.prefill_floor;
+  core.trace = options.trace;
+  core.defaults = {.itl_target = options.itl_target, .deadlines = options.deadlines};
+  core.costs = options.costs ? *options.costs : CostModel();
+  if (core.defaults.itl_target == Duration{}) {
+    Work step{.head_rows = 1, .layers = executor.layers()};
+    step.add_segment(0, 1);
+    core.defaults.itl_target =
+        std::max(kLeastTarget, kTargetSteps * core.costs.predict(Group::kAll, step, true));
+  }
+  return core;
+}
+
 }  // namespace
 
 Engine::Loop::Loop(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
                    const EngineOptions& options)
-    : clock_(clock),
+    : executor_(executor),
+      clock_(clock),
       vocab_(executor.vocab()),
-      core_(executor, metrics, clock, plan_chunked, options.chunk_rows),
+      core_(executor, metrics, clock, core_options(executor, options)),
       context_(core_.context()) {
-  publish(false);
+  publish();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -48,26 +70,36 @@ EngineStats Engine::Loop::stats() const {
   const TimePoint now = clock_.now();
   MutexLock lock(mutex_);
   EngineStats stats = stats_;
-  if (busy_) stats.seconds_since_progress = std::max(0.0, seconds(now - last_progress_));
+  if (busy_since_) {
+    const TimePoint moved = std::max(*busy_since_, executor_.last_layer_end());
+    stats.seconds_since_progress = std::max(0.0, seconds(now - moved));
+  }
   return stats;
 }
 
 void Engine::Loop::run() {
   while (!stopping_) {
     // Sleeps here, and only here, while there is nothing to do.
-    if (core_.idle()) handle(inbox_.pop());
+    if (core_.idle()) {
+      core_.deliver();
+      publish();
+      handle(inbox_.pop());
+    }
     read_inbox();
-    const bool started = core_.start_step();
-    publish(false);
-    if (!started) continue;
-    core_.wait_step();
-    publish(true);
+    core_.start();
+    core_.deliver();
+    publish();
+    if (!core_.started()) continue;
+    core_.wait();
     read_inbox();  // who was cancelled during the quantum hears nothing of it
-    core_.commit_step();
-    publish(false);
+    core_.commit();
+  }
+  while (core_.started()) {
+    core_.wait();
+    core_.commit();
   }
   core_.cancel_all();
-  publish(false);
+  publish();
 }
 
 void Engine::Loop::read_inbox() {
@@ -86,17 +118,31 @@ void Engine::Loop::handle(Message message) {
   }
 }
 
-void Engine::Loop::publish(bool progress) {
+void Engine::Loop::publish() {
   const TimePoint now = clock_.now();
+  const CoreUsage& usage = core_.usage();
   MutexLock lock(mutex_);
-  const bool busy = !core_.idle();
-  if (progress || (busy && !busy_)) last_progress_ = now;
-  busy_ = busy;
+  if (core_.idle()) {
+    busy_since_.reset();
+  } else if (!busy_since_) {
+    busy_since_ = now;
+  }
   stats_.running = core_.running();
   stats_.waiting = core_.waiting();
   stats_.blocks_used = core_.blocks().held();
+  stats_.blocks_cached = core_.blocks().cached();
   stats_.blocks_total = core_.blocks().total();
   stats_.steps = core_.steps();
+  stats_.quanta = core_.quanta();
+  stats_.missed_steps = core_.missed_steps();
+  stats_.itl_target = core_.itl_target();
+  const CoreTime cores = usage.cores(executor_.core_time());
+  stats_.busy_core_seconds = cores.operators;
+  stats_.barrier_core_seconds = cores.barriers;
+  stats_.idle_core_seconds = cores.idle;
+  stats_.wall_seconds = seconds(usage.wall(now));
+  stats_.host_seconds = seconds(usage.host());
+  stats_.stall_seconds = seconds(usage.stall());
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -45,8 +46,9 @@ class Engine::Loop {
   void run();
   void read_inbox();
   void handle(Message message);
-  void publish(bool progress) EXCLUDES(mutex_);
+  void publish() EXCLUDES(mutex_);
 
+  Executor& executor_;
   const Clock& clock_;
   const int vocab_;
   EngineCore core_;
@@ -59,8 +61,7 @@ class Engine::Loop {
 
   mutable Mutex mutex_;
   EngineStats stats_ GUARDED_BY(mutex_);
-  TimePoint last_progress_ GUARDED_BY(mutex_){};
-  bool busy_ GUARDED_BY(mutex_) = false;
+  std::optional<TimePoint> busy_since_ GUARDED_BY(mutex_);
 
   std::thread thread_;  // last: it uses all of the above
 };

@@ -18,6 +18,11 @@ const std::vector<double> kRequestBuckets{0.3,  0.5,  0.8,  1.0,   1.5,   2.0,  
 const std::vector<double> kRowBuckets{1,   8,    16,   32,   64,   128,  256,
                                       512, 1024, 2048, 4096, 8192, 16384};
 
+const std::vector<double> kLayerBuckets{1, 2, 4, 8, 16, 32, 64, 128};
+const std::vector<double> kRatioBuckets{0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2, 4};
+// How fast a stream's idea of its own gap follows its gaps.
+constexpr double kOwnGapRate = 0.2;
+
 // vLLM's word for a request whose client left is "abort"; the other reasons have their own names.
 std::string reason_label(FinishReason reason) {
   return reason == FinishReason::kCancelled ? "abort" : std::string(finish_reason_name(reason));
@@ -52,7 +57,37 @@ EngineMetrics::EngineMetrics(MetricsRegistry& registry)
                                     "Requests sent back to the queue for want of KV blocks.")),
       prompt_tokens_(registry.counter("prompt_tokens_total",
                                       "Prompt tokens of the requests whose prompt has run.")),
-      generation_tokens_(registry.counter("generation_tokens_total", "Tokens generated.")) {
+      generation_tokens_(registry.counter("generation_tokens_total", "Tokens generated.")),
+      prefix_queries_(registry.counter("prefix_cache_queries_total",
+                                       "Prompt tokens looked up in the prefix cache.")),
+      prefix_hits_(
+          registry.counter("prefix_cache_hits_total", "Prompt tokens found in the prefix cache.")),
+      stall_(registry.counter("stall_seconds_total",
+                              "Seconds by which prompts lengthened the gaps of streams.")),
+      layer_switches_(registry.counter("layer_switches_total",
+                                       "Quanta: switches between rows at a layer boundary.")),
+      missed_steps_(registry.counter(
+          "target_missed_quanta_total",
+          "Quanta for prompts that ran although a stream would be late, for prompts' floor.")),
+      prompt_rows_(registry.counter("prompt_rows_total", "Rows of passes of prompts.")),
+      padded_rows_(registry.counter("padded_rows_total",
+                                    "Rows added to passes of prompts to fill the device's tiles.")),
+      tile_rows_(registry.histogram("tile_rows", "Rows of a quantum.", kRowBuckets)),
+      tile_layers_(registry.histogram("tile_layers", "Layers of a quantum.", kLayerBuckets)),
+      predicted_ratio_(registry.histogram("quantum_measured_to_predicted",
+                                          "Time that a quantum took by the time predicted for it.",
+                                          kRatioBuckets)),
+      busy_(registry.gauge("core_busy_seconds",
+                           "Core-seconds in operators while work waited, since the start.")),
+      barrier_(registry.gauge("core_barrier_seconds",
+                              "Core-seconds waiting for other cores while work waited.")),
+      idle_(
+          registry.gauge("core_idle_seconds", "Core-seconds without a quantum while work waited.")),
+      busy_share_(registry.gauge("core_busy_share",
+                                 "Share of the cores' time in operators while work waited.")),
+      roofline_share_(registry.gauge(
+          "roofline_share",
+          "The time that the work needs at the machine's limits by the time it took.")) {
   for (const FinishReason reason : kReasons) {
     finished_[reason] =
         &registry.counter("request_success_total", "Requests that ended, by reason.",
@@ -66,15 +101,55 @@ void EngineMetrics::admitted(RequestTimes& times, TimePoint now) {
   queue_.Observe(seconds(now - times.arrival));
 }
 
-void EngineMetrics::token(RequestTimes& times, TimePoint now) {
+void EngineMetrics::looked_up(int prompt_tokens, int cached) {
+  prefix_queries_.Increment(prompt_tokens);
+  prefix_hits_.Increment(cached);
+}
+
+Duration EngineMetrics::token(RequestTimes& times, TimePoint now, uint64_t prompt_quanta) {
+  Duration stall{};
   if (!times.first_token) {
     times.first_token = now;
     ttft_.Observe(seconds(now - times.arrival));
   } else {
-    itl_.Observe(seconds(now - times.last_token));
+    const Duration gap = now - times.last_token;
+    itl_.Observe(seconds(gap));
+    if (prompt_quanta == times.prompt_quanta) {
+      const Duration own = times.own_gap.value_or(gap);
+      times.own_gap =
+          own +
+          Duration(static_cast<int64_t>(kOwnGapRate * static_cast<double>((gap - own).count())));
+    } else if (times.own_gap && gap > *times.own_gap) {
+      stall = gap - *times.own_gap;
+      stall_.Increment(seconds(stall));
+    }
   }
   times.last_token = now;
+  times.prompt_quanta = prompt_quanta;
   generation_tokens_.Increment();
+  return stall;
+}
+
+void EngineMetrics::opened(int rows, int64_t padded_rows) {
+  prompt_rows_.Increment(rows);
+  padded_rows_.Increment(static_cast<double>(padded_rows));
+}
+
+void EngineMetrics::quantum(const Work& work, Duration predicted, Duration took) {
+  iteration_tokens_.Observe(work.rows);
+  tile_rows_.Observe(work.rows);
+  tile_layers_.Observe(work.layers);
+  layer_switches_.Increment();
+  if (predicted > Duration{}) predicted_ratio_.Observe(seconds(took) / seconds(predicted));
+}
+
+void EngineMetrics::cores(double busy, double barrier, double idle, double roofline) {
+  const double all = busy + barrier + idle;
+  busy_.Set(busy);
+  barrier_.Set(barrier);
+  idle_.Set(idle);
+  busy_share_.Set(all > 0 ? busy / all : 0);
+  roofline_share_.Set(all > 0 ? roofline / all : 0);
 }
 
 void EngineMetrics::finished(const RequestTimes& times, FinishReason reason, int output_tokens,

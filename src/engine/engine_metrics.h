@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/clock.h"
+#include "engine/cost_model.h"
 #include "engine/request.h"
 #include "engine/sequence.h"
 #include "metrics/registry.h"
@@ -16,13 +17,20 @@ class EngineMetrics {
   explicit EngineMetrics(MetricsRegistry& registry);
 
   void admitted(RequestTimes& times,
-                TimePoint now);  // again after a preemption: only the first counts
+                TimePoint now);                   // again after a preemption: only the first counts
+  void looked_up(int prompt_tokens, int cached);  // in the prefix cache
   void preempted() { preemptions_.Increment(); }
   void prompt(int tokens) { prompt_tokens_.Increment(tokens); }  // a request's whole prompt has run
-  void token(RequestTimes& times, TimePoint now);
+  // `prompt_quanta`: how many quanta with prompt rows have run by now. Returns for how long the
+  // stream was stalled by them: what its gap has beyond its own gaps without any.
+  Duration token(RequestTimes& times, TimePoint now, uint64_t prompt_quanta);
   void finished(const RequestTimes& times, FinishReason reason, int output_tokens, TimePoint now);
-  void step(int rows) { iteration_tokens_.Observe(rows); }
+  void opened(int rows, int64_t padded_rows);  // a pass of prompts
+  void quantum(const Work& work, Duration predicted, Duration took);
+  void missed() { missed_steps_.Increment(); }
   void load(int running, int waiting, double kv_usage);
+  // Core-seconds while work waited, up to now.
+  void cores(double busy, double barrier, double idle, double roofline);
 
  private:
   prometheus::Histogram& ttft_;
@@ -37,6 +45,21 @@ class EngineMetrics {
   prometheus::Counter& preemptions_;
   prometheus::Counter& prompt_tokens_;
   prometheus::Counter& generation_tokens_;
+  prometheus::Counter& prefix_queries_;
+  prometheus::Counter& prefix_hits_;
+  prometheus::Counter& stall_;
+  prometheus::Counter& layer_switches_;
+  prometheus::Counter& missed_steps_;
+  prometheus::Counter& prompt_rows_;
+  prometheus::Counter& padded_rows_;
+  prometheus::Histogram& tile_rows_;
+  prometheus::Histogram& tile_layers_;
+  prometheus::Histogram& predicted_ratio_;
+  prometheus::Gauge& busy_;
+  prometheus::Gauge& barrier_;
+  prometheus::Gauge& idle_;
+  prometheus::Gauge& busy_share_;
+  prometheus::Gauge& roofline_share_;
   std::map<FinishReason, prometheus::Counter*> finished_;
 };
 

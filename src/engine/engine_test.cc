@@ -214,7 +214,7 @@ TEST(Engine, ReportsProgressOnlyWhileWorkWaits) {
   wait_idle(*host.engine);
   const EngineStats stats = host.engine->stats();
   EXPECT_EQ(stats.seconds_since_progress, 0);
-  EXPECT_EQ(stats.steps, 5U);
+  EXPECT_EQ(stats.quanta, 5U);
   EXPECT_EQ(stats.blocks_used, 0);
   EXPECT_EQ(stats.blocks_total, kLimits.blocks);
 }

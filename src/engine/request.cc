@@ -18,4 +18,16 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "unknown";
 }
 
+std::string_view deadline_name(Deadline deadline) {
+  switch (deadline) {
+    case Deadline::kFirstToken:
+      return "ttft_timeout";
+    case Deadline::kToken:
+      return "token_timeout";
+    case Deadline::kRequest:
+      return "request_timeout";
+  }
+  return "timeout";
+}
+
 }  // namespace weft

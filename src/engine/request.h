@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/types.h"
 #include "device/sampling.h"
 
@@ -25,6 +26,21 @@ enum class FinishReason : uint8_t {
 std::string_view finish_reason_name(
     FinishReason reason);  // "stop", "length", "cancelled", "timeout", "error"
 
+// A time limit that a request can miss.
+enum class Deadline : uint8_t {
+  kFirstToken,  // from arrival to the first token
+  kToken,       // from one token to the next
+  kRequest,     // from arrival to the end
+};
+std::string_view deadline_name(Deadline deadline);  // "ttft_timeout", "token_timeout", ...
+
+// 0: none, or in a request: the engine's.
+struct Deadlines {
+  Duration first_token{};
+  Duration token{};
+  Duration request{};
+};
+
 struct Request {
   std::vector<TokenId> prompt;  // at least one token
   int max_tokens = 0;  // outputs at most; 0 only with prompt_logprobs (nothing is generated)
@@ -34,6 +50,8 @@ struct Request {
   std::vector<TokenId> end_ids;  // a token that ends the request; empty: none does (ignore_eos)
   int prompt_logprobs =
       -1;  // -1: none; n: for each prompt token but the first its logprob and the n likeliest
+  Duration itl_target{};  // of the gaps between its tokens; 0: the engine's
+  Deadlines deadlines;
 };
 
 struct EngineEvent {
@@ -49,7 +67,9 @@ struct EngineEvent {
   std::vector<TokenLogprob> top;              // descending, as asked for
   FinishReason reason = FinishReason::kStop;  // kFinished
   std::string message;                        // kFinished by error: for the client, one line
+  Deadline deadline = Deadline::kRequest;     // kFinished by timeout
   int prompt_tokens = 0;                      // kFinished
+  int cached_tokens = 0;                      // kFinished: of the prompt, found in the prefix cache
   int output_tokens = 0;                      // kFinished
 };
 

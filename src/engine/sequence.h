@@ -29,6 +29,16 @@ struct RequestTimes {
   std::optional<TimePoint> admitted;  // the first time
   std::optional<TimePoint> first_token;
   TimePoint last_token{};
+  // Of streams: the gap between tokens while no prompt runs, and how many prompt quanta had run at
+  // the last token.
+  std::optional<Duration> own_gap;
+  uint64_t prompt_quanta = 0;
+};
+
+// What a request's limits are once the engine's have filled in those it does not set.
+struct RequestLimits {
+  Duration itl_target{};
+  Deadlines deadlines;
 };
 
 // Made by any thread, then owned and used by the engine thread.
@@ -43,6 +53,9 @@ class Sequence {
   Stage stage() const { return stage_; }
   bool finished() const { return stage_ == Stage::kFinished; }
   RequestTimes& times() { return times_; }
+  // Its own where it has them, else these.
+  void set_defaults(const RequestLimits& defaults);
+  const RequestLimits& limits() const { return limits_; }
 
   // Prompt and outputs.
   std::span<const TokenId> tokens() const { return tokens_; }
@@ -65,30 +78,62 @@ class Sequence {
   // The row at `position` reports a logprob that was not delivered before.
   bool scores(int position) const { return scores_prompt() && position >= prompt_rows_out_; }
 
-  SequenceState state() const;
+  // As a policy sees it. `aim`: the share of the token-gap target that steps are planned for.
+  SequenceState state(TimePoint now, double aim, const BlockPool& blocks);
   SlotId slot() const { return slot_->id(); }
   const std::vector<BlockId>& blocks() const { return blocks_->blocks(); }
 
-  // queued -> prefilling. Requires a free slot and blocks for length().
-  void admit(BlockPool& blocks, SlotPool& slots);
+  // The deadline that has passed, if one has.
+  std::optional<Deadline> missed(TimePoint now) const;
+
+  // queued -> prefilling. Requires a free slot and blocks for length(). What the prefix cache holds
+  // of it counts as computed: their number.
+  int admit(BlockPool& blocks, SlotPool& slots);
   // Requires a free block where the next position needs one.
   void grow_to(int positions);
-  // Keys and values of the next `rows` positions are stored.
+  // Keys and values of the next `rows` positions are stored; full blocks become findable.
   void advance(int rows);
   // prefilling or decoding -> decoding: `token` follows the last position.
   void append(TokenId token);
   // The logprob that the row at `position` reported is on its way: in order, each once.
   void prompt_row_delivered(int position);
-  // prefilling or decoding -> queued.
+  // prefilling or decoding -> queued. Requires: in no pass.
   void preempt();
-  // Any stage -> finished; releases everything and delivers kFinished. Requires: not finished.
-  void finish(FinishReason reason, std::string message);
+  // Any stage -> finished; releases everything and ends the events with kFinished. Requires: not
+  // finished, and in no pass.
+  void finish(FinishReason reason, std::string message, Deadline deadline);
 
-  // An error if the sink threw: the request has to end.
-  Status deliver(EngineEvent event);
+  // Passes that have rows of it, and unfinished quanta of these.
+  void joined_pass() { ++passes_; }
+  void left_pass() { --passes_; }
+  bool in_pass() const { return passes_ > 0; }
+  void quantum_started() { ++quanta_; }
+  void quantum_ended() { --quanta_; }
+  bool in_quantum() const { return quanta_ > 0; }
+  // An end that has to wait for the unfinished quanta. The first one counts.
+  struct End {
+    FinishReason reason = FinishReason::kCancelled;
+    std::string message = {};
+    Deadline deadline = Deadline::kRequest;
+  };
+  void end_later(End end) {
+    if (!pending_end_) pending_end_ = std::move(end);
+  }
+  const std::optional<End>& pending_end() const { return pending_end_; }
+  bool ending() const { return finished() || pending_end_.has_value(); }
+
+  int passed_over = 0;  // see SequenceState
+  int index = 0;        // in the SchedulerState made last
+
+  // Events wait here until they are delivered, in order. An error if the sink threw: the request
+  // has to end, and hears no more but kFinished.
+  void push(EngineEvent event);
+  bool has_events() const { return !events_.empty(); }
+  Status deliver();
 
  private:
   void release();
+  int cacheable_blocks() const;
 
   RequestId id_;
   Request request_;
@@ -99,10 +144,20 @@ class Sequence {
   int max_outputs_;
   Stage stage_ = Stage::kQueued;
   int computed_ = 0;
+  int cached_tokens_ = 0;    // of the prompt, at the first admission
   int prompt_rows_out_ = 0;  // prompt rows whose logprob was delivered
   std::optional<BlockTable> blocks_;
   std::optional<SlotLease> slot_;
   RequestTimes times_;
+  RequestLimits limits_;
+  int passes_ = 0;
+  int quanta_ = 0;
+  std::optional<End> pending_end_;
+  std::vector<EngineEvent> events_;
+
+  // What the prefix cache had while the pool's generation was this one.
+  PrefixMatch match_;
+  std::optional<uint64_t> match_generation_;
 };
 
 }  // namespace weft

@@ -1,0 +1,76 @@
+#include "cli/scheduling.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/cpu.h"
+#include "base/progress.h"
+#include "engine/calibration.h"
+
+namespace weft {
+namespace {
+
+// Rows of a prompt's pass: more make no kernel faster.
+constexpr int kPassRows = 1024;
+constexpr int kPrefillPasses = 4;
+constexpr uint64_t kProgressSteps = 100;
+
+Duration from_ms(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
+
+bool has_groups(Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; }
+
+}  // namespace
+
+Status prepare_load(const SchedulingOptions& scheduling, LoadOptions& load) {
+  load.pass_rows = std::max(kPassRows, scheduling.chunk_rows);
+  load.passes = 1 + kPrefillPasses;
+  if (!has_groups(scheduling.mode)) return {};
+  load.passes += kPrefillPasses;  // followers
+  const int cores = load.threads > 0 ? load.threads : read_cpu_topology().default_threads();
+  if (cores < 2) return {};  // nothing to split: both modes run as fused does
+  load.decode_threads = scheduling.decode_cores > 0 ? scheduling.decode_cores
+                        : scheduling.prefill_cores > 0
+                            ? std::max(1, cores - scheduling.prefill_cores)
+                            : std::max(1, cores / 4);
+  load.prefill_threads = scheduling.prefill_cores > 0 ? scheduling.prefill_cores
+                                                      : std::max(1, cores - load.decode_threads);
+  if (load.decode_threads + load.prefill_threads > cores) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("{} prefill and {} decode cores are more than the {} threads; lower "
+                             "--prefill-cores or --decode-cores, or raise --threads",
+                             load.prefill_threads, load.decode_threads, cores)};
+  }
+  return {};
+}
+
+CostModel measure_costs(const LoadedModel& model) {
+  ProgressBar bar("measuring this machine", kProgressSteps, ProgressUnit::kItems);
+  CostModel costs = calibrate(*model.executor, [&](double share) {
+    bar.update(static_cast<uint64_t>(share * kProgressSteps));
+  });
+  bar.clear();
+  return costs;
+}
+
+Result<ServingEngine> start_engine(const LoadedModel& model, MetricsRegistry& metrics,
+                                   const Clock& clock, const SchedulingOptions& scheduling,
+                                   const CostModel& costs) {
+  ServingEngine serving;
+  EngineOptions options;
+  options.mode = scheduling.mode;
+  options.itl_target = from_ms(scheduling.itl_target);
+  options.prefill_floor = scheduling.prefill_floor;
+  options.chunk_rows = scheduling.chunk_rows;
+  options.deadlines = {.first_token = from_ms(scheduling.ttft_timeout),
+                       .token = from_ms(scheduling.token_timeout),
+                       .request = from_ms(scheduling.request_timeout)};
+  options.costs = costs;
+  if (!scheduling.trace.empty()) {
+    WEFT_ASSIGN(serving.trace, TraceWriter::create(scheduling.trace));
+    options.trace = serving.trace.get();
+  }
+  serving.engine = std::make_unique<Engine>(*model.executor, metrics, clock, options);
+  return serving;
+}
+
+}  // namespace weft

@@ -1,0 +1,18 @@
+#include "engine/planner.h"
+
+namespace weft {
+
+void plan_serial(const SchedulerState& state, const SchedulerLimits& limits, StepPlan& plan) {
+  plan.clear();
+  Planner planner(state, limits, plan);
+  if (!planner.all_idle()) return;
+  const Planner::Tile tile =
+      planner.choose_tile({.order = Planner::Order::kArrival, .rows = limits.rows});
+  if (tile.exists()) {
+    planner.run_tile(Group::kAll, tile, Duration::max());
+  } else {
+    planner.run_decode(Group::kAll, planner.decode_pass(), limits.layers);
+  }
+}
+
+}  // namespace weft

@@ -223,8 +223,8 @@ class RandomWalk {
     }
     if (standing.empty()) return;
     std::shuffle(standing.begin(), standing.end(), random_);
-    std::stable_partition(standing.begin(), standing.end(),
-                          [&](size_t id) { return sender_runs(walks_[id]) && chance(70); });
+    std::partition(standing.begin(), standing.end(),
+                   [&](size_t id) { return sender_runs(walks_[id]) && chance(70); });
     std::vector<size_t> together = {standing[0]};
     const int begin = walks_[standing[0]].next;
     for (size_t i = 1; i < standing.size(); ++i) {

@@ -511,6 +511,7 @@ void EngineCore::sweep() {
   std::erase_if(live_, [](const auto& sequence) { return sequence == nullptr; });
   if (idle()) usage_.work_waits(false, clock_.now(), executor_.core_time());
   metrics_.load(running_, waiting(), static_cast<double>(blocks_.held()) / blocks_.total());
+  metrics_.cores(usage_.cores(executor_.core_time()));
 }
 
 }  // namespace weft

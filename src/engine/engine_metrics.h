@@ -29,8 +29,7 @@ class EngineMetrics {
   void quantum(const Work& work, Duration predicted, Duration took);
   void missed() { missed_steps_.Increment(); }
   void load(int running, int waiting, double kv_usage);
-  // Core-seconds while work waited, up to now.
-  void cores(double busy, double barrier, double idle, double roofline);
+  void cores(const CoreTime& so_far);  // while work waited
 
  private:
   prometheus::Histogram& ttft_;
@@ -59,7 +58,6 @@ class EngineMetrics {
   prometheus::Gauge& barrier_;
   prometheus::Gauge& idle_;
   prometheus::Gauge& busy_share_;
-  prometheus::Gauge& roofline_share_;
   std::map<FinishReason, prometheus::Counter*> finished_;
 };
 

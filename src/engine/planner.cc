@@ -102,10 +102,10 @@ int Planner::layers_within(Group group, const Work& work, int begin, Duration li
   return end - begin;
 }
 
-int Planner::rows_within_quantum(Group group, int end, int most) const {
+int Planner::rows_within_quantum(Group group, int first, int most) const {
   const auto fits = [&](int rows) {
     Work work;
-    work.add_segment(end - rows, rows);
+    work.add_segment(first, rows);
     return state_.costs->predict(group, work.through(1), false) <= state_.quantum;
   };
   int low = 1;  // fits, or has to do
@@ -172,10 +172,11 @@ bool Planner::opens(int i) const { return at(i).stage == Stage::kPrefilling && !
 Planner::Tile Planner::open_tile(int sequence, const TileRule& rule) {
   const SequenceState& s = at(sequence);
   const int left = s.length - s.computed;
-  const int most = std::max(1, rule.rows);
+  const int most =
+      rule.quantum ? rows_within_quantum(rule.group, s.computed, rule.rows) : rule.rows;
   int rows = std::min(left, most);
-  if (!rule.fill && rows < left) {  // chunks of one size, no small rest
-    rows = ceil_div(left, ceil_div(left, most));
+  if (!rule.fill && rows < left && left < 2 * most) {  // two of one size, no small rest
+    rows = ceil_div(left, 2);
     rows = std::min(most, ceil_div(rows, limits_.tile_rows) * limits_.tile_rows);
   }
   Tile tile;

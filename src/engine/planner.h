@@ -28,6 +28,7 @@ class Planner {
     Order order = Order::kLeastWork;
     Group group = Group::kAll;
     int rows = 0;           // at most
+    bool quantum = false;   // and no more than let one layer take a quantum
     bool fill = false;      // as many prompts as fit, not only so many as make it worth while
     bool follower = false;  // a prompt's last row is left to a follower
   };
@@ -52,8 +53,8 @@ class Planner {
   Duration cost(Group group, const Work& work, int layer_begin, int layer_end) const;
   // The most layers from `begin` on that take no longer than `limit`; at least one.
   int layers_within(Group group, const Work& work, int begin, Duration limit) const;
-  // The most rows, up to `most`, of which one layer at the context's end takes a quantum.
-  int rows_within_quantum(Group group, int end, int most) const;
+  // The most rows from position `first` on, up to `most`, of which one layer takes a quantum.
+  int rows_within_quantum(Group group, int first, int most) const;
 
   // Quanta, each within the quantum limit: the decode pass, at most up to a layer; a tile; a
   // follower whose pass has gone far enough (false: there is none).

@@ -54,8 +54,7 @@ void plan_fused(const SchedulerState& state, const SchedulerLimits& limits, Step
   plan.clear();
   Planner planner(state, limits, plan);
   if (!planner.all_idle() || planner.run_follower(Group::kAll, false)) return;
-  const int rows = planner.rows_within_quantum(Group::kAll, limits.rows, limits.rows);
-  const Planner::Tile tile = planner.choose_tile({.rows = rows});
+  const Planner::Tile tile = planner.choose_tile({.rows = limits.rows, .quantum = true});
   if (!tile.exists()) {
     planner.run_decode(Group::kAll, planner.decode_pass(), limits.layers);
   } else if (!planner.has_streams()) {

@@ -6,7 +6,7 @@ namespace {
 void plan_prefill_group(Planner& planner) {
   if (!planner.idle(Group::kPrefill)) return;
   const Planner::Tile tile = planner.choose_tile(
-      {.group = Group::kPrefill, .rows = planner.limits().rows, .follower = true});
+      {.group = Group::kPrefill, .rows = planner.limits().rows, .quantum = true, .follower = true});
   if (tile.exists()) planner.run_tile(Group::kPrefill, tile, Duration::max());
 }
 

@@ -69,8 +69,8 @@ struct EngineEvent {
   std::string message;                        // kFinished by error: for the client, one line
   Deadline deadline = Deadline::kRequest;     // kFinished by timeout
   int prompt_tokens = 0;                      // kFinished
-  int cached_tokens = 0;                      // kFinished: of the prompt, found in the prefix cache
-  int output_tokens = 0;                      // kFinished
+  int cached_tokens = 0;  // of the prompt, found in the prefix cache; after admission
+  int output_tokens = 0;  // kFinished
 };
 
 // Receives one request's events, on the engine thread: it must return quickly and never block (post

@@ -132,13 +132,13 @@ void Sequence::finish(FinishReason reason, std::string message, Deadline deadlin
   event.message = std::move(message);
   event.deadline = deadline;
   event.prompt_tokens = prompt_tokens_;
-  event.cached_tokens = cached_tokens_;
   event.output_tokens = output_tokens();
   push(std::move(event));
 }
 
 void Sequence::push(EngineEvent event) {
   event.request = id_;
+  event.cached_tokens = cached_tokens_;
   events_.push_back(std::move(event));
 }
 

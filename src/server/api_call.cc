@@ -12,6 +12,7 @@
 namespace weft {
 namespace {
 
+constexpr int64_t kMostMilliseconds = 1'000'000'000;
 constexpr int kMostTokens = std::numeric_limits<int>::max();
 constexpr double kLeastTemperature = 1e-5;  // below it the division by it overflows: greedy
 constexpr double kLeastTopP = 1e-9;         // top_p 0 asks for the likeliest token, as this does
@@ -35,6 +36,7 @@ class CallParser {
     parse_logit_bias();
     parse_stop();
     parse_stream();
+    parse_times();
     parse_without_effect();
     fields_.refuse_unknown();
     if (error_) return std::move(*error_);
@@ -308,6 +310,17 @@ class CallParser {
                   "unsupported_parameter");
     }
     fields.refuse_unknown();
+  }
+
+  // In milliseconds; what is absent is as the server was started with.
+  void parse_times() {
+    const auto time = [&](std::string_view name) {
+      return std::chrono::milliseconds(fields_.integer(name, 0, 1, kMostMilliseconds));
+    };
+    call_.itl_target = time("itl_target_ms");
+    call_.deadlines = {.first_token = time("ttft_timeout_ms"),
+                       .token = time("token_timeout_ms"),
+                       .request = time("request_timeout_ms")};
   }
 
   void parse_without_effect() {

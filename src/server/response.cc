@@ -47,6 +47,7 @@ ResponseWriter::ResponseWriter(const PreparedCall& call, const Tokenizer& tokeni
     : call_(call),
       tokenizer_(tokenizer),
       identity_(std::move(identity)),
+      cached_tokens_(static_cast<size_t>(call.answers())),
       begun_(static_cast<size_t>(call.answers())) {
   for (const Prompt& prompt : call.prompts) prompt_tokens_ += static_cast<int>(prompt.ids.size());
   event_head_ = "data: " + dump(head_of(identity_, call.call.endpoint, true));
@@ -58,6 +59,11 @@ Json ResponseWriter::usage(int output_tokens) const {
   out["prompt_tokens"] = prompt_tokens_;
   out["completion_tokens"] = output_tokens;
   out["total_tokens"] = prompt_tokens_ + output_tokens;
+  int cached = 0;
+  for (size_t i = 0; i < cached_tokens_.size(); i += static_cast<size_t>(call_.call.n)) {
+    cached += cached_tokens_[i];
+  }
+  out["prompt_tokens_details"]["cached_tokens"] = cached;
   return out;
 }
 

@@ -26,6 +26,11 @@ class ResponseWriter {
  public:
   ResponseWriter(const PreparedCall& call, const Tokenizer& tokenizer, ResponseIdentity identity);
 
+  // Prompt tokens that an answer found in the prefix cache; a prompt counts once, by its first one.
+  void set_cached_tokens(int answer, int tokens) {
+    cached_tokens_.at(static_cast<size_t>(answer)) = tokens;
+  }
+
   // parts: [answers], each complete.
   std::string whole(std::span<const AnswerPart> parts, int output_tokens) const;
 
@@ -50,8 +55,9 @@ class ResponseWriter {
   const Tokenizer& tokenizer_;
   ResponseIdentity identity_;
   int prompt_tokens_ = 0;
-  std::string event_head_;   // of every event, up to its choices
-  std::vector<bool> begun_;  // [answers]: its first event is out
+  std::vector<int> cached_tokens_;  // [answers]
+  std::string event_head_;          // of every event, up to its choices
+  std::vector<bool> begun_;         // [answers]: its first event is out
 };
 
 }  // namespace weft

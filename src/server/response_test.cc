@@ -54,13 +54,14 @@ TEST(ResponseWriter, WritesAWholeChat) {
       R"({"id":"cmpl-1","object":"chat.completion","created":7,"model":"tiny",)"
       R"("system_fingerprint":"weft-)" WEFT_VERSION R"(","choices":[{"index":0,"message":)"
       R"({"role":"assistant","content":"Hi \"you\"","refusal":null},"logprobs":null,)"
-      R"("finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}})");
+      R"("finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":0}}})");
 }
 
 TEST(ResponseWriter, WritesAWholeCompletion) {
   const PreparedCall call =
       prepared(Endpoint::kCompletions, R"({"prompt": [[5], [6, 7]], "return_token_ids": true})");
-  const ResponseWriter writer(call, test_tokenizer(), kIdentity);
+  ResponseWriter writer(call, test_tokenizer(), kIdentity);
+  writer.set_cached_tokens(1, 64);
   const std::vector<AnswerPart> parts = {part_of("a", {8}, FinishReason::kStop),
                                          part_of("b", {9, 10}, FinishReason::kLength)};
   const Json out = Json::parse(writer.whole(parts, 3));
@@ -69,7 +70,8 @@ TEST(ResponseWriter, WritesAWholeCompletion) {
             Json::parse(R"({"index": 1, "text": "b", "logprobs": null, "finish_reason": "length",
                                                "token_ids": [9, 10], "prompt_token_ids": [6, 7]})"));
   EXPECT_EQ(out["usage"],
-            Json::parse(R"({"prompt_tokens": 3, "completion_tokens": 3, "total_tokens": 6})"));
+            Json::parse(R"({"prompt_tokens": 3, "completion_tokens": 3, "total_tokens": 6,
+                            "prompt_tokens_details": {"cached_tokens": 64}})"));
 }
 
 TEST(ResponseWriter, StreamsAChat) {

@@ -36,7 +36,7 @@ std::optional<ApiError> end_error(const EngineEvent& event) {
       return ApiError{.status = 504,
                       .message = event.message.empty() ? "The request took longer than its limit"
                                                        : event.message,
-                      .code = "timeout",
+                      .code = std::string(deadline_name(event.deadline)),
                       .type = "timeout"};
     case FinishReason::kError:
       break;
@@ -130,6 +130,7 @@ bool RunningCall::poll() {
 void RunningCall::on_item(const EventInbox::Item& item) {
   const size_t i = static_cast<size_t>(item.answer);
   Answer& answer = answers_[i];
+  writer_.set_cached_tokens(item.answer, item.event.cached_tokens);
   if (item.event.kind == EngineEvent::Kind::kFinished) {
     engine_done_[i] = true;
     if (!answer.finished()) {

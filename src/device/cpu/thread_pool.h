@@ -188,8 +188,12 @@ void ThreadPool::Worker::take_items(int64_t items, int64_t grain, const F& f) {
 
 template <class F>
 void ThreadPool::Worker::parallel_for(int64_t items, int64_t grain, const F& f) {
-  alone([&] { take_items(items, grain, f); });
-  wait([&] { pool_.barrier(); });
+  const TimePoint begin = std::chrono::steady_clock::now();
+  take_items(items, grain, f);
+  const TimePoint done = std::chrono::steady_clock::now();
+  pool_.barrier();
+  time_.operators += done - begin;
+  time_.barriers += std::chrono::steady_clock::now() - done;
 }
 
 }  // namespace weft

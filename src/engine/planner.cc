@@ -108,7 +108,7 @@ int Planner::rows_within_quantum(Group group, int first, int most) const {
     work.add_segment(first, rows);
     return state_.costs->predict(group, work.through(1), false) <= state_.quantum;
   };
-  int low = 1;  // fits, or has to do
+  int low = std::min(most, kEnoughRows);  // fits, or has to do: fewer take hardly less
   int high = most + 1;
   while (high - low > 1) {
     const int middle = low + (high - low) / 2;

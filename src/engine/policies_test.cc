@@ -246,6 +246,15 @@ TEST(Fused, APassOpensWithNoMoreRowsThanALayerMayTake) {
             "open 0@0+1000; all: prompt 0-1");
   EXPECT_EQ(planned(plan_fused, state_of({prompt(0, 1100)}), limits),
             "open 0@0+550; all: prompt 0-1");
+  // A serial run of it is left at the same places.
+  for (const int length : {100, 700, 1100, 3000}) {
+    EXPECT_EQ(planned(plan_fused, state_of({prompt(0, length)}), limits),
+              planned(plan_serial, state_of({prompt(0, length)}), limits));
+  }
+  // Where a target leaves room for none, as many as cost hardly more than one.
+  SchedulerState state = state_of({prompt(0, 1100)});
+  state.quantum = Duration(1);
+  EXPECT_EQ(planned(plan_fused, state, limits), "open 0@0+64; all: prompt 0-1");
 }
 
 TEST(Fused, TheTileIsWhatTheSlackAllows) {

@@ -6,8 +6,8 @@ void plan_serial(const SchedulerState& state, const SchedulerLimits& limits, Ste
   plan.clear();
   Planner planner(state, limits, plan);
   if (!planner.all_idle()) return;
-  const Planner::Tile tile =
-      planner.choose_tile({.order = Planner::Order::kArrival, .rows = limits.rows});
+  const Planner::Tile tile = planner.choose_tile(
+      {.order = Planner::Order::kArrival, .rows = limits.rows, .quantum = true});
   if (tile.exists()) {
     planner.run_tile(Group::kAll, tile, Duration::max());
   } else {

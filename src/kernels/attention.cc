@@ -24,6 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kTilePositions = 64;          // of queries worked on at once
 constexpr int kChunkRows = 8 * kBlockRows;  // whose scores stay in the first cache beside the tile
+// So few rows read halves from the cache themselves; more share a copy.
+constexpr int kFewRows = 2 * kBlockRows;
 
 // The caller's scratch taken apart, or with none its size. Rows are ordered by position, then by
 // query head of the group.
@@ -83,6 +85,7 @@ struct Walk {
   int group;
   int rows;
   int first;
+  int end;  // of the keys it reads
   HeadLayout at;
   Scratch scratch;
 
@@ -92,6 +95,7 @@ struct Walk {
         group(a.heads / a.layout.kv_heads),
         rows((row_end - row_begin) * group),
         first(a.first_position + row_begin),
+        end(a.first_position + row_end),
         at(a.layout),
         scratch(memory, a.layout, group) {
     const int head_dim = args.layout.head_dim;
@@ -108,7 +112,6 @@ struct Walk {
     }
   }
 
-  int last() const { return first + rows / group - 1; }
   // What the cache holds of the head in the block of position `key`.
   const std::byte* tile(int key) const {
     return args.kv.base + args.blocks[key / kKeys] * args.kv.block_stride + kv_head * at.bytes;
@@ -139,44 +142,69 @@ void count_seen(const Walk& walk, int key, int row, int count) {
   }
 }
 
+// Rows from `first` on at their places in the scratch, their scores at the begin of its chunk.
+BlockRows rows_at(const Walk& walk, int first, int of_chunk) {
+  const Scratch& s = walk.scratch;
+  const int64_t row = int64_t{first} + of_chunk;
+  const int head_dim = walk.args.layout.head_dim;
+  return {s.q + row * (head_dim / kElementInputs),
+          s.scores + of_chunk * kKeys,
+          s.max + row,
+          s.sums + row * kLanes,
+          s.acc + row * padded_dims(head_dim),
+          s.correction + of_chunk,
+          s.seen + of_chunk};
+}
+
+// The keys' weights of the rows [chunk, chunk + count), at most kChunkRows.
+template <class Tile>
+void weigh_keys(const Walk& walk, Tile keys, const float* scales, int key, int chunk, int count) {
+  count_seen(walk, key, chunk, count);
+  each_block(count, [&](int r, int n) {
+    with_rows(n, [&](auto rows) {
+      score_block<rows()>(keys, walk.args.layout.head_dim, rows_at(walk, chunk, r));
+    });
+  });
+  softmax(count, scales, rows_at(walk, chunk, 0));
+}
+
+template <class Tile>
+void sum_values(const Walk& walk, Tile values, int chunk, int count) {
+  const int padded = padded_dims(walk.args.layout.head_dim);
+  each_block(count, [&](int r, int n) {
+    with_rows(n, [&](auto rows) { value_blocks<rows()>(values, padded, rows_at(walk, chunk, r)); });
+  });
+}
+
 // The tile of keys [key, key + kKeys), for all rows that see any of them.
 void attend_tile(const Walk& walk, int key) {
-  const AttentionArgs& args = walk.args;
+  const KvLayout& layout = walk.args.layout;
   const Scratch& s = walk.scratch;
-  const int head_dim = args.layout.head_dim;
-  const int padded = padded_dims(head_dim);
+  const int padded = padded_dims(layout.head_dim);
   const std::byte* head = walk.tile(key);
-  const ptrdiff_t to_next = walk.tile(std::min(key + kKeys, walk.last())) - head;
-  const auto* scales = args.layout.type == KvType::kQ8_0
+  const ptrdiff_t to_next = walk.tile(std::min(key + kKeys, walk.end - 1)) - head;
+  const int first = std::max(0, key - walk.first) * walk.group;
+#if !WEFT_BF16_DOTS
+  if (layout.type == KvType::kF16 && walk.rows <= kFewRows) {
+    const auto* halves = reinterpret_cast<const hwy::float16_t*>(head);
+    weigh_keys(walk, HalfTile{halves, to_next}, nullptr, key, first, walk.rows - first);
+    sum_values(walk, HalfTile{halves + walk.at.values / 2, to_next}, first, walk.rows - first);
+    return;
+  }
+#endif
+  const auto* scales = layout.type == KvType::kQ8_0
                            ? reinterpret_cast<const float*>(head + walk.at.scales)
                            : nullptr;
-  const uint32_t* keys = read_tile(args.layout.type, head, head_dim, kKeys, to_next, s.tiles[0]);
+  const uint32_t* keys = read_tile(layout.type, head, layout.head_dim, kKeys, to_next, s.tiles[0]);
   const uint32_t* values = nullptr;
-  const int first = std::max(0, key - walk.first) * walk.group;
   for (int chunk = first; chunk < walk.rows; chunk += kChunkRows) {
     const int count = std::min(kChunkRows, walk.rows - chunk);
-    count_seen(walk, key, chunk, count);
-    const auto rows_at = [&](int r) {
-      const int64_t row = chunk + r;
-      return BlockRows{s.q + row * (head_dim / kElementInputs),
-                       s.scores + r * kKeys,
-                       s.max + row,
-                       s.sums + row * kLanes,
-                       s.acc + row * padded,
-                       s.correction + r,
-                       s.seen + r};
-    };
-    each_block(count, [&](int r, int n) {
-      with_rows(n, [&](auto constant) { score_block<constant()>(keys, head_dim, rows_at(r)); });
-    });
-    softmax(count, scales, rows_at(0));
+    weigh_keys(walk, ElementTile{keys}, scales, key, chunk, count);
     if (values == nullptr) {  // if no more scores are to be made, in the keys' place
       float* place = s.tiles[chunk + count < walk.rows ? 1 : 0];
-      values = read_tile(args.layout.type, head + walk.at.values, kKeys, padded, to_next, place);
+      values = read_tile(layout.type, head + walk.at.values, kKeys, padded, to_next, place);
     }
-    each_block(count, [&](int r, int n) {
-      with_rows(n, [&](auto constant) { value_blocks<constant()>(values, padded, rows_at(r)); });
-    });
+    sum_values(walk, ElementTile{values}, chunk, count);
   }
 }
 
@@ -185,7 +213,7 @@ void attend_segment(const Walk& walk, int segment) {
   std::fill_n(s.max, walk.rows, -std::numeric_limits<float>::infinity());
   std::fill_n(s.sums, walk.rows * kLanes, 0.0F);
   std::fill_n(s.acc, walk.rows * padded_dims(walk.args.layout.head_dim), 0.0F);
-  const int end = std::min((segment + 1) * kSegmentKeys, walk.last() + 1);
+  const int end = std::min((segment + 1) * kSegmentKeys, walk.end);
   for (int key = segment * kSegmentKeys; key < end; key += kKeys) {
     attend_tile(walk, key);
   }
@@ -241,7 +269,7 @@ void attend_positions(const AttentionArgs& args, int kv_head, int row_begin, int
   const Walk walk(args, kv_head, row_begin, row_end, memory);
   const Scratch& s = walk.scratch;
   const int head_dim = args.layout.head_dim;
-  const int segments = walk.last() / kSegmentKeys + 1;
+  const int segments = (walk.end - 1) / kSegmentKeys + 1;
   const auto out = [&](int row) {
     return output(args, kv_head, row_begin + row / walk.group, row % walk.group);
   };
@@ -268,7 +296,8 @@ void attention_tile(const AttentionArgs& args, int kv_head, int row_begin, int r
 
 void attention_segment(const AttentionArgs& args, int kv_head, int row, int segment, float* partial,
                        std::byte* scratch) {
-  const Walk walk(args, kv_head, row, row + 1, scratch);
+  Walk walk(args, kv_head, row, row + 1, scratch);
+  walk.end = std::min((segment + 1) * kSegmentKeys, walk.end);
   attend_segment(walk, segment);
   const int head_dim = args.layout.head_dim;
   for (int r = 0; r < walk.rows; ++r, partial += 2 + head_dim) {

@@ -50,18 +50,18 @@ struct BlockRows {
   const uint32_t* weights() const { return reinterpret_cast<const uint32_t*>(scores); }
 };
 
-// Scores of kVectors vectors of keys. keys: elements [head_dim, kKeys], from the first of these
-// keys on; so are the scores.
-template <int kRows, int kVectors>
-HWY_INLINE void make_scores(const uint32_t* keys, int head_dim, const uint32_t* q, float* scores) {
+// Scores of kVectors vectors of keys. keys: a tile [head_dim, kKeys], from the first of these keys
+// on; so are the scores.
+template <int kRows, int kVectors, class Tile>
+HWY_INLINE void make_scores(Tile keys, int head_dim, const uint32_t* q, float* scores) {
   const int elements = head_dim / kElementInputs;
   V score[kRows][kVectors];
   WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
     WEFT_UNROLL for (int v = 0; v < kVectors; ++v) score[r][v] = hn::Zero(kTag);
   }
-  for (int i = 0; i < elements; ++i, keys += kKeys) {
+  for (int i = 0; i < elements; ++i, keys.at += kKeys) {
     Elements k[kVectors];
-    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) k[v] = load_elements(keys + v * kLanes);
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) k[v] = keys.load(v);
     WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
       const Elements one_q = broadcast_element(q + r * elements + i);
       WEFT_UNROLL for (int v = 0; v < kVectors; ++v) score[r][v] =
@@ -76,15 +76,15 @@ HWY_INLINE void make_scores(const uint32_t* keys, int head_dim, const uint32_t* 
 }
 
 // The scores of all keys that the last row sees, and of some more.
-template <int kRows>
-HWY_NOINLINE void score_block(const uint32_t* keys, int head_dim, const BlockRows& rows) {
+template <int kRows, class Tile>
+HWY_NOINLINE void score_block(Tile keys, int head_dim, const BlockRows& rows) {
   constexpr int kVectors = std::min(block_vectors(kRows), kKeys / kLanes);
   const int end = rows.seen[kRows - 1];
   int key = 0;
   while (key < end) {
     const int vectors = (end - key + kLanes - 1) / kLanes;
     const auto take = [&](auto constant) {
-      make_scores<kRows, constant()>(keys + key, head_dim, rows.q, rows.scores + key);
+      make_scores<kRows, constant()>(keys.from(key), head_dim, rows.q, rows.scores + key);
       key += constant() * kLanes;
     };
     if (vectors > kVectors / 2) {
@@ -162,10 +162,10 @@ HWY_NOINLINE void softmax(int count, const float* scales, const BlockRows& rows)
 }
 
 // Adds elements [begin, end) of the values, as the rows weigh them, to kVectors vectors of the
-// rows' accumulators after multiplying these by `correction` [rows]. values: elements [kKeys,
+// rows' accumulators after multiplying these by `correction` [rows]. values: a tile [kKeys,
 // width], from the first of the dimensions on.
-template <int kRows, int kVectors>
-HWY_INLINE void add_values(const uint32_t* values, int width, float* acc, const uint32_t* weights,
+template <int kRows, int kVectors, class Tile>
+HWY_INLINE void add_values(Tile values, int width, float* acc, const uint32_t* weights,
                            const float* correction, int begin, int end) {
   V sum[kRows][kVectors];
   WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -174,10 +174,10 @@ HWY_INLINE void add_values(const uint32_t* values, int width, float* acc, const 
       sum[r][v] = hn::Mul(hn::Load(kTag, acc + r * width + v * kLanes), factor);
     }
   }
-  const uint32_t* at = values + begin * width;
-  for (int i = begin; i < end; ++i, at += width) {
+  values.at += begin * width;
+  for (int i = begin; i < end; ++i, values.at += width) {
     Elements value[kVectors];
-    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) value[v] = load_elements(at + v * kLanes);
+    WEFT_UNROLL for (int v = 0; v < kVectors; ++v) value[v] = values.load(v);
     WEFT_UNROLL for (int r = 0; r < kRows; ++r) {
       const Elements weight = broadcast_element(weights + r * kKeys + i);
       WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sum[r][v] =
@@ -204,9 +204,8 @@ HWY_INLINE void add_half_pair(const uint32_t* values, float* acc, const uint32_t
 
 // The same for all keys that the rows see. One that a row does not see is not read for it: what
 // lies there may be anything.
-template <int kRows, int kVectors>
-HWY_NOINLINE void value_block(const uint32_t* values, int width, float* acc,
-                              const BlockRows& rows) {
+template <int kRows, int kVectors, class Tile>
+HWY_NOINLINE void value_block(Tile values, int width, float* acc, const BlockRows& rows) {
   constexpr float kNoCorrection = 1;
   const int all_see = rows.seen[0] / kElementInputs;
   add_values<kRows, kVectors>(values, width, acc, rows.weights(), rows.correction, 0, all_see);
@@ -220,18 +219,18 @@ HWY_NOINLINE void value_block(const uint32_t* values, int width, float* acc,
     }
 #if WEFT_BF16_DOTS
     if (rows.seen[r] % 2 != 0) {
-      add_half_pair<kVectors>(values + end * width, acc + r * width, weights + end);
+      add_half_pair<kVectors>(values.at + end * width, acc + r * width, weights + end);
     }
 #endif
   }
 }
 
-template <int kRows>
-void value_blocks(const uint32_t* values, int width, const BlockRows& rows) {
+template <int kRows, class Tile>
+void value_blocks(Tile values, int width, const BlockRows& rows) {
   constexpr int kWidest = std::min(block_vectors(kRows), 4);
   int dim = 0;
   const auto take = [&](auto vectors) {
-    value_block<kRows, vectors()>(values + dim, width, rows.acc + dim, rows);
+    value_block<kRows, vectors()>(values.from(dim), width, rows.acc + dim, rows);
     dim += vectors() * kLanes;
   };
   for (int pieces = (width / kLanes + kWidest - 1) / kWidest; pieces > 0; --pieces) {

@@ -67,6 +67,31 @@ struct HeadLayout {
 
 constexpr int kLine = 64;  // bytes
 
+// Where kernels read a tile: elements, or halves as the cache holds them, which are elements once
+// they are in a register.
+struct ElementTile {
+  const uint32_t* at;
+
+  HWY_INLINE ElementTile from(int i) const { return {at + i}; }
+  HWY_INLINE Elements load(int v) const { return load_elements(at + v * kLanes); }
+};
+
+#if !WEFT_BF16_DOTS
+struct HalfTile {
+  const hwy::float16_t* at;
+  ptrdiff_t ahead;
+
+  HWY_INLINE HalfTile from(int i) const { return {at + i, ahead}; }
+  HWY_INLINE Elements load(int v) const {
+    const hwy::float16_t* p = at + v * kLanes;
+    if (v * kLanes % (kLine / 2) == 0) {
+      __builtin_prefetch(reinterpret_cast<const std::byte*>(p) + ahead, 0, 2);
+    }
+    return hn::PromoteTo(kTag, hn::Load(hn::Rebind<hwy::float16_t, F32>(), p));
+  }
+};
+#endif
+
 HWY_INLINE void read_f16(const std::byte* tile, int64_t elements, ptrdiff_t ahead, float* to) {
   const hn::Rebind<hwy::float16_t, F32> half;
   const auto* from = reinterpret_cast<const hwy::float16_t*>(tile);

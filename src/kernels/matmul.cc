@@ -27,19 +27,23 @@ namespace {
 // Most rows of a tile, by the registers there are. With byte dot products on AVX-512, seven rows
 // keep all sums in registers, which many tiles need; of one or two tiles eight rows are faster,
 // since they read the weights once less.
-constexpr int kQ8TileRows = HWY_TARGET == HWY_AVX3_DL                          ? 7
-                            : HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON ? 4
-                                                                               : 12;
+constexpr int kQ8TileRows = HWY_TARGET == HWY_AVX3_DL ? 7
+                            : HWY_TARGET == HWY_AVX2  ? 8
+                            : HWY_TARGET == HWY_NEON  ? 4
+                                                      : 12;
 constexpr int kQ8FewRows = HWY_TARGET == HWY_AVX3_DL ? 8 : kQ8TileRows;
 // Up to so many rows the weights are taken apart in registers; more than that share an expanded
 // copy in L1.
 constexpr int kDirectRows = HWY_TARGET == HWY_AVX3_DL ? 8 : 4;
+// Two tiles of rows do so too where a copy would cost more than taking them apart twice.
+constexpr bool kTwoDirectTiles = HWY_TARGET == HWY_AVX3_DL;
 // Inputs expanded at a time: with the sums of a tile they stay in L1.
 constexpr int kChunkBlocks = 8;
 
-// Vectors of outputs beside each other in a kernel of `rows` rows.
+// Vectors of outputs beside each other in a kernel of `rows` rows. AVX2 has registers for one
+// vector of many rows, or for the weights of several.
 constexpr int vectors_of(int rows) {
-  if (HWY_TARGET == HWY_AVX2) return rows <= 2 ? 4 : 2;
+  if (HWY_TARGET == HWY_AVX2) return rows <= 2 ? 4 : 1;
   return HWY_TARGET == HWY_NEON ? 4 : 2;
 }
 
@@ -63,10 +67,15 @@ template <DType kType>
 struct QuantizedKernels {
   template <int kVectors>
   using Packed = PackedReader<kType, kVectors>;
+  // Of two tiles each fetches half of the lines.
+  template <int kVectors>
+  using Half = PackedReader<kType, kVectors, 2>;
   template <int kVectors>
   using Expanded = ExpandedReaderOf<kType, kVectors>;
   static constexpr auto kPacked =
       q8_kernels<Packed>(std::make_integer_sequence<int, std::min(kDirectRows, kQ8FewRows)>());
+  static constexpr auto kHalf =
+      q8_kernels<Half>(std::make_integer_sequence<int, kTwoDirectTiles ? kDirectRows : 0>());
   static constexpr auto kExpanded =
       q8_kernels<Expanded>(std::make_integer_sequence<int, kQ8FewRows>());
 };
@@ -95,22 +104,24 @@ void multiply_directly(const PanelTask& task, const Q8Tile& tile, int64_t row_be
   write_panel(sums, row_begin, tile.rows, task.matrix, task.panel, task.out);
 }
 
-// Several tiles share each chunk of the panel, expanded once, and fetch an equal part each of what
-// comes kPrefetchBytes later.
-template <DType kType>
+// Several tiles share each chunk of the panel, expanded once if kExpand, and fetch an equal part
+// each of what comes kPrefetchBytes later.
+template <DType kType, bool kExpand>
 void multiply_chunks(const PanelTask& task, const Tiling& tiling, const TileGroup& group,
                      std::byte* activations, float* sums) {
   using Type = Quantized<kType>;
+  using Kernels = QuantizedKernels<kType>;
+  const Q8Kernel* kernels = kExpand ? Kernels::kExpanded.data() : Kernels::kHalf.data();
   constexpr int64_t kSuperBlocks = Type::kLayout.blocks;
   constexpr int64_t kSuperBytes = Type::kLayout.super_bytes();
   constexpr int64_t kChunkBytes = kChunkBlocks / kSuperBlocks * kSuperBytes;
   const int64_t blocks = task.blocks();
   const int64_t share = kChunkBytes / (group.end - group.begin);
-  HWY_ALIGN std::byte expanded[kChunkBlocks * kMaxExpandedBlockBytes];
+  HWY_ALIGN std::byte expanded[kExpand ? kChunkBlocks * kMaxExpandedBlockBytes : 1];
   for (int64_t block = 0; block < blocks; block += kChunkBlocks) {
     const int64_t count = std::min<int64_t>(kChunkBlocks, blocks - block);
     const std::byte* chunk = task.weights() + block / kSuperBlocks * kSuperBytes;
-    expand<kType>(chunk, count / kSuperBlocks, expanded);
+    if constexpr (kExpand) expand<kType>(chunk, count / kSuperBlocks, expanded);
     for (int64_t t = group.begin; t < group.end; ++t) {
       const TileRange range = tiling.tile(t);
       if (block == 0) fetch_output(range.row_begin, range.rows, task.panel, task.out);
@@ -118,8 +129,11 @@ void multiply_chunks(const PanelTask& task, const Tiling& tiling, const TileGrou
       at.ahead = {chunk + kChunkBytes + kPrefetchBytes + (t - group.begin) * share,
                   share / kChunkBlocks};
       float* tile_sums = sums + (range.row_begin - group.row_begin) * kPanelOutputs;
-      QuantizedKernels<kType>::kExpanded[static_cast<size_t>(range.rows)](expanded, count, at,
-                                                                          tile_sums);
+      if constexpr (kExpand) {
+        kernels[range.rows](expanded, count, at, tile_sums);
+      } else {
+        kernels[range.rows](chunk, count / kSuperBlocks, at, tile_sums);
+      }
       // At once, so that the next tile's arithmetic hides the writing.
       if (block + count == blocks) {
         write_panel(tile_sums, range.row_begin, range.rows, task.matrix, task.panel, task.out);
@@ -134,8 +148,10 @@ void multiply_panel(const PanelTask& task, const Tiling& tiling, const TileGroup
     if (group.rows <= kDirectRows && group.end == group.begin + 1) {
       const Q8Tile tile(activations, tiling.tile(group.begin), task.blocks());
       multiply_directly<kType>(task, tile, group.row_begin, sums);
+    } else if (kTwoDirectTiles && group.rows <= 2 * kDirectRows && group.end == group.begin + 2) {
+      multiply_chunks<kType, false>(task, tiling, group, activations, sums);
     } else {
-      multiply_chunks<kType>(task, tiling, group, activations, sums);
+      multiply_chunks<kType, true>(task, tiling, group, activations, sums);
     }
   };
 #define WEFT_Q8_CASE(type) \

@@ -67,8 +67,9 @@ constexpr std::array<uint8_t, 16> operand_table() {
   return table;
 }
 
-// kVectors vectors of outputs, from output `first` on, of a panel.
-template <DType kType, int kVectors_>
+// kVectors vectors of outputs, from output `first` on, of a panel. kShares kernels fetch its lines
+// together.
+template <DType kType, int kVectors_, int kShares = 1>
 class PackedReader {
   using Type = Quantized<kType>;
   static constexpr PanelLayout kLayout = Type::kLayout;
@@ -82,7 +83,7 @@ class PackedReader {
   static constexpr int kSuperBlocks = kLayout.blocks;
   // Cache lines to fetch ahead with each block, in fours.
   static constexpr int kBlockBytes = kLayout.super_bytes() / kLayout.blocks;
-  static constexpr int kFetchLines = (kBlockBytes + 255) / 256 * 4;
+  static constexpr int kFetchLines = (kBlockBytes / kShares + 255) / 256 * 4;
 
   HWY_INLINE PackedReader(const std::byte* panel, int first) : super_(panel), first_(first) {}
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <random>
 #include <utility>
 
@@ -55,43 +54,19 @@ Peak peak_of(ActivationFormat format) {
   WEFT_CHECK(false, "activation format {}", static_cast<int>(format));
 }
 
-// A cache of `sequences` sequences of `context` positions, and what attention needs beside it.
-struct Cache {
-  KvLayout layout;
-  int64_t block_bytes = 0;
-  int blocks = 0;  // of a sequence
-  Buffer bytes;
+// Rows of some sequences that attend, and the blocks of their caches.
+struct AttendingRows {
   std::vector<BlockId> ids;
-  std::vector<SequenceRows> rows;
+  std::vector<SequenceRows> sequences;
 
-  static Result<Cache> make(const KernelTable& kernels, const DummyShape& shape, KvType type,
-                            int context, int sequences) {
-    Cache cache;
-    cache.layout = {type, shape.kv_heads, shape.head_dim};
-    cache.block_bytes = kernels.kv_block_bytes(cache.layout);
-    cache.blocks = (context + kBlockPositions - 1) / kBlockPositions;
-    const int64_t all = int64_t{cache.blocks} * sequences;
-    WEFT_ASSIGN(cache.bytes, Buffer::allocate(static_cast<size_t>(all * cache.block_bytes)));
-    cache.ids.resize(static_cast<size_t>(all));
-    std::iota(cache.ids.begin(), cache.ids.end(), 0);
-    const std::vector<float> values =
-        random_rows(int64_t{kBlockPositions} * shape.kv_heads * shape.head_dim);
-    for (int64_t block = 0; block < all; ++block) {
-      for (int offset = 0; offset < kBlockPositions; ++offset) {
-        const float* row = values.data() + int64_t{offset} * shape.kv_heads * shape.head_dim;
-        kernels.store_kv(cache.layout, cache.bytes.data() + block * cache.block_bytes, offset, row,
-                         row);
-      }
-    }
-    return cache;
-  }
-
-  // Rows [first, first + rows) of every sequence.
-  void set_rows(int first, int count, int sequences) {
-    rows.clear();
-    for (int s = 0; s < sequences; ++s) {
-      const int64_t at = int64_t{s} * count;
-      rows.push_back({ids.data() + int64_t{s} * blocks, first, count, at});
+  // Rows [first, context) of each of `count` sequences, whose blocks follow one another as far as
+  // there are `blocks`.
+  AttendingRows(int count, int first, int context, int64_t blocks) {
+    const int64_t each = (context + kBlockPositions - 1) / kBlockPositions;
+    for (int64_t i = 0; i < count * each; ++i) ids.push_back(static_cast<BlockId>(i % blocks));
+    for (int64_t s = 0; s < count; ++s) {
+      const int64_t at = s * (context - first);
+      sequences.push_back({ids.data() + s * each, first, context - first, at});
     }
   }
 };
@@ -243,21 +218,23 @@ KernelFigure KernelBench::decode_attention(const DummyShape& shape, KvType type,
 KernelFigure KernelBench::attention(const DummyShape& shape, KvType type, int context, int first,
                                     int sequences) {
   const KernelTable& kernels = *options_.kernels;
-  Result<Cache> made = Cache::make(kernels, shape, type, context, sequences);
-  WEFT_CHECK(made.ok(), "{}", made.error().message);
-  Cache cache = std::move(made).value();
+  const KvLayout layout = {type, shape.kv_heads, shape.head_dim};
+  const int64_t block_bytes = (kernels.kv_block_bytes(layout) + 63) / 64 * 64;
+  const int64_t blocks = static_cast<int64_t>(memory_.size()) / block_bytes;
+  WEFT_CHECK(blocks > 0, "{} bytes of a block, {} of memory", block_bytes, memory_.size());
+  AttendingRows batch(sequences, first, context, blocks);
+  const auto cache_bytes = static_cast<int64_t>(batch.ids.size()) * block_bytes;
+  const int64_t copies = std::max<int64_t>(1, static_cast<int64_t>(memory_.size()) / cache_bytes);
   const int count = context - first;
-  cache.set_rows(first, count, sequences);
   ExecutorLimits limits;
   limits.rows = count * sequences;
   limits.context = context;
   Result<AttentionPlan> plan =
-      AttentionPlan::create(kernels, cache.layout, shape.heads, options_.threads, limits);
+      AttentionPlan::create(kernels, layout, shape.heads, options_.threads, limits);
   WEFT_CHECK(plan.ok(), "{}", plan.error().message);
-  plan->cut(cache.rows, options_.threads);
+  plan->cut(batch.sequences, options_.threads);
 
   AttentionPlan::Operands operands;
-  operands.kv = {cache.bytes.data(), cache.block_bytes};
   operands.scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   operands.q_stride = int64_t{shape.heads} * shape.head_dim;
   operands.out_stride = operands.q_stride;
@@ -265,7 +242,11 @@ KernelFigure KernelBench::attention(const DummyShape& shape, KvType type, int co
   std::vector<float> out(q.size());
   operands.q = q.data();
   operands.out = out.data();
-  const Work work = [&](ThreadPool::Worker& worker, int64_t) { plan->run(worker, operands); };
+  const Work work = [&](ThreadPool::Worker& worker, int64_t run) {
+    AttentionPlan::Operands of_run = operands;
+    of_run.kv = {memory_.data() + run % copies * cache_bytes, block_bytes};
+    plan->run(worker, of_run);
+  };
 
   KernelFigure figure;
   figure.seconds = time({work})[0];
@@ -276,7 +257,7 @@ KernelFigure KernelBench::attention(const DummyShape& shape, KvType type, int co
   figure.rows = prefill ? count : sequences;
   const double keys = prefill ? 0.5 * context * (context + 1.0) : 1.0 * context * sequences;
   figure.operations = attention_operations(shape, keys);
-  figure.bytes = prefill ? 0 : static_cast<double>(cache.bytes.size());
+  figure.bytes = prefill ? 0 : static_cast<double>(cache_bytes);
   const bool pairs = type == KvType::kBF16 && kernels.peak_bf16(1) > 0;
   figure.peak = pairs ? Peak::kBF16 : Peak::kF32;
   return figure;

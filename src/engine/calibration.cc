@@ -22,7 +22,7 @@ class Probe {
       : executor_(executor),
         group_(group),
         positions_(std::min(executor.limits().context, executor.limits().blocks * kBlockPositions)),
-        tokens_(static_cast<size_t>(positions_), 0),
+        tokens_(static_cast<size_t>(positions_) + 1, 0),
         blocks_(static_cast<size_t>(executor.limits().blocks)) {
     std::iota(blocks_.begin(), blocks_.end(), 0);
   }
@@ -35,34 +35,30 @@ class Probe {
   // Nanoseconds of the fastest round of `rows` rows of one sequence, from `first` on, through the
   // first layer.
   double layer(int first, int rows) {
-    open_slots(1);
     Pass pass;
     pass.segments.push_back(segment(0, first, rows));
-    const double best = fastest(pass, 1);
-    executor_.close_slot(0);
-    return best;
+    return fastest(pass, 1, positions_ + 1);
   }
 
   // The same of one row of each of `streams` sequences through all layers, head and sampler.
   double step(int streams) {
-    open_slots(streams);
     Pass pass;
     for (int i = 0; i < streams; ++i) {
       pass.segments.push_back(segment(i, 0, 1));
+      pass.segments.back().row_class = RowClass::kDecode;
       pass.segments.back().outputs = Outputs::kLast;
       pass.segments.back().blocks = std::span(blocks_).subspan(static_cast<size_t>(i));
     }
-    const double best = fastest(pass, executor_.layers());
-    for (int i = 0; i < streams; ++i) executor_.close_slot(i);
-    return best;
+    return fastest(pass, executor_.layers(), 1);
   }
 
  private:
-  void open_slots(int count) {
+  // Each segment is of a slot of its own.
+  void open_slots(const Pass& pass, int prompt) {
     SlotInit init;
     init.sampling.temperature = 0;
-    init.prompt = std::span(tokens_).first(1);
-    for (int i = 0; i < count; ++i) executor_.open_slot(i, init);
+    init.prompt = std::span(tokens_).first(static_cast<size_t>(prompt));
+    for (const Segment& segment : pass.segments) executor_.open_slot(segment.slot, init);
   }
 
   Segment segment(SlotId slot, int first, int rows) {
@@ -70,22 +66,25 @@ class Probe {
     segment.slot = slot;
     segment.first_position = first;
     segment.rows = rows;
+    segment.row_class = RowClass::kPrefill;
     segment.tokens = std::span(tokens_).first(static_cast<size_t>(rows));
     segment.blocks = blocks_;
     return segment;
   }
 
-  double fastest(const Pass& pass, int layers) {
+  double fastest(const Pass& pass, int layers, int prompt) {
     double best = 0;
     Quantum quantum;
     quantum.passes = {&pass};
     quantum.layer_end = layers;
     for (int round = 0; round < kRounds; ++round) {
       quantum.id = static_cast<uint64_t>(round);
+      open_slots(pass, prompt);
       executor_.start(group_, quantum);
       while (!executor_.wait(TimePoint::max(), completion_)) {
       }
       if (layers < executor_.layers()) executor_.drop_pass(pass.id);
+      for (const Segment& segment : pass.segments) executor_.close_slot(segment.slot);
       const auto time = static_cast<double>((completion_.end - completion_.start).count());
       if (round == 0 || time < best) best = time;
       if (time > 2 * static_cast<double>(kLongEnough.count())) break;  // noise matters less

@@ -61,6 +61,8 @@ Result<CpuOptions> cpu_options(const LoadOptions& options, const Model& model,
                                                   .context = options.context,
                                                   .max_sequences = options.max_sequences}));
   loaded.kv_bytes = static_cast<uint64_t>(plan.blocks) * block_bytes;
+  loaded.kernels = cpu.kernels;
+  loaded.kv_type = cpu.kv_type;
   cpu.limits = {.slots = options.max_sequences,
                 .passes = options.passes,
                 .rows = options.pass_rows + options.max_sequences,

@@ -43,8 +43,10 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null where the file has none
   std::unique_ptr<Executor> executor;
-  uint64_t weight_bytes = 0;  // packed
-  uint64_t kv_bytes = 0;      // of the pool
+  uint64_t weight_bytes = 0;             // packed
+  uint64_t kv_bytes = 0;                 // of the pool
+  const KernelTable* kernels = nullptr;  // that the executor runs
+  KvType kv_type = KvType::kF16;
 };
 
 // Shows a bar on a terminal while it takes its time.

@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/progress.h"
+#include "cli/roofline.h"
 #include "engine/calibration.h"
 
 namespace weft {
@@ -43,9 +44,11 @@ Status prepare_load(const SchedulingOptions& scheduling, LoadOptions& load) {
   return {};
 }
 
-CostModel measure_costs(const LoadedModel& model) {
+Result<MachineCosts> measure_costs(const LoadedModel& model) {
+  MachineCosts costs;
+  WEFT_ASSIGN(costs.roofline, measure_roofline(model));
   ProgressBar bar("measuring this machine", kProgressSteps, ProgressUnit::kItems);
-  CostModel costs = calibrate(*model.executor, [&](double share) {
+  costs.quanta = calibrate(*model.executor, [&](double share) {
     bar.update(static_cast<uint64_t>(share * kProgressSteps));
   });
   bar.clear();
@@ -54,7 +57,7 @@ CostModel measure_costs(const LoadedModel& model) {
 
 Result<ServingEngine> start_engine(const LoadedModel& model, MetricsRegistry& metrics,
                                    const Clock& clock, const SchedulingOptions& scheduling,
-                                   const CostModel& costs) {
+                                   const MachineCosts& costs) {
   ServingEngine serving;
   EngineOptions options;
   options.mode = scheduling.mode;
@@ -64,7 +67,8 @@ Result<ServingEngine> start_engine(const LoadedModel& model, MetricsRegistry& me
   options.deadlines = {.first_token = from_ms(scheduling.ttft_timeout),
                        .token = from_ms(scheduling.token_timeout),
                        .request = from_ms(scheduling.request_timeout)};
-  options.costs = costs;
+  options.costs = costs.quanta;
+  options.roofline = costs.roofline;
   if (!scheduling.trace.empty()) {
     WEFT_ASSIGN(serving.trace, TraceWriter::create(scheduling.trace));
     options.trace = serving.trace.get();

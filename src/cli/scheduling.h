@@ -38,13 +38,17 @@ struct ServingEngine {
   std::unique_ptr<Engine> engine;  // before the trace it writes to ends
 };
 
-// What quanta cost on this machine; about a second, with a bar on a terminal. The model must not be
-// in use.
-CostModel measure_costs(const LoadedModel& model);
+struct MachineCosts {
+  CostModel quanta;
+  Roofline roofline;
+};
+// What the model's quanta cost on this machine, and could cost; about a second, with a bar on a
+// terminal. The model must not be in use.
+Result<MachineCosts> measure_costs(const LoadedModel& model);
 
 // The model, registry and clock must outlive the engine.
 Result<ServingEngine> start_engine(const LoadedModel& model, MetricsRegistry& metrics,
                                    const Clock& clock, const SchedulingOptions& scheduling,
-                                   const CostModel& costs);
+                                   const MachineCosts& costs);
 
 }  // namespace weft

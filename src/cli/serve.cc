@@ -80,8 +80,9 @@ Result<int> serve_command(const ServeOptions& options) {
 
   const SteadyClock clock;
   MetricsRegistry metrics(options.metrics_prefix, server_options.model_name);
+  WEFT_ASSIGN(const MachineCosts costs, measure_costs(model));
   WEFT_ASSIGN(const ServingEngine serving,
-              start_engine(model, metrics, clock, options.scheduling, measure_costs(model)));
+              start_engine(model, metrics, clock, options.scheduling, costs));
   WEFT_ASSIGN(const std::unique_ptr<Server> server,
               Server::listen({.engine = serving.engine.get(),
                               .tokenizer = model.tokenizer.get(),

@@ -38,6 +38,7 @@ class CoreUsage {
   }
   void nothing_runs(TimePoint now) { last_end_ = now; }
   void stalled(Duration time) { stall_ += time; }
+  void could_have_taken(double core_seconds) { roofline_ += core_seconds; }
 
   Duration wall(TimePoint now) const { return since_ ? wall_ + (now - *since_) : wall_; }
   CoreTime cores(const CoreTime& now) const {
@@ -45,6 +46,7 @@ class CoreUsage {
   }
   Duration host() const { return host_; }
   Duration stall() const { return stall_; }
+  double roofline() const { return roofline_; }  // core-seconds, at the machine's limits
 
  private:
   std::optional<TimePoint> since_;
@@ -54,6 +56,7 @@ class CoreUsage {
   CoreTime cores_;
   Duration host_{};
   Duration stall_{};
+  double roofline_ = 0;
 };
 
 }  // namespace weft

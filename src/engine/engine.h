@@ -13,6 +13,7 @@
 #include "engine/cost_model.h"
 #include "engine/mode.h"
 #include "engine/request.h"
+#include "engine/roofline.h"
 #include "metrics/registry.h"
 #include "metrics/trace.h"
 
@@ -27,7 +28,8 @@ struct EngineOptions {
   // What quanta cost, as calibrate() found. Modes that keep the target need it; without, a quantum
   // is taken to cost nothing and has all layers.
   std::optional<CostModel> costs = {};
-  TraceWriter* trace = nullptr;  // gets every quantum; must outlive the engine
+  std::optional<Roofline> roofline = {};  // what the roofline's share is held against
+  TraceWriter* trace = nullptr;           // gets every quantum; must outlive the engine
 };
 
 // A look from outside; each number is current to within a step.

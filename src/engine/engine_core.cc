@@ -343,6 +343,10 @@ void EngineCore::account(const Running& running) {
   if (running_quanta_ == 0) usage_.nothing_runs(completion_.end);
   const bool ends = running.quantum.layer_end == limits_.layers;
   metrics_.quantum(running.work, running.predicted, took);
+  if (options_.roofline) {
+    usage_.could_have_taken(executor_.cores(Group::kAll) *
+                            seconds(options_.roofline->shortest(running.work, ends)));
+  }
   if (completion_.status.ok()) options_.costs.learn(group, running.work, ends, took);
   pay_floor(running, took);
   if (options_.trace != nullptr) trace(running, group);
@@ -511,7 +515,7 @@ void EngineCore::sweep() {
   std::erase_if(live_, [](const auto& sequence) { return sequence == nullptr; });
   if (idle()) usage_.work_waits(false, clock_.now(), executor_.core_time());
   metrics_.load(running_, waiting(), static_cast<double>(blocks_.held()) / blocks_.total());
-  metrics_.cores(usage_.cores(executor_.core_time()));
+  metrics_.cores(usage_.cores(executor_.core_time()), usage_.roofline());
 }
 
 }  // namespace weft

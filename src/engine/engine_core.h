@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "engine/engine_metrics.h"
 #include "engine/mode.h"
 #include "engine/open_pass.h"
+#include "engine/roofline.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/slot_pool.h"
@@ -28,6 +30,7 @@ struct CoreOptions {
   double prefill_floor = 0.2;
   RequestLimits defaults;  // of requests that set none; itl_target is the engine's, not 0
   CostModel costs;
+  std::optional<Roofline> roofline;
   TraceWriter* trace = nullptr;
 };
 

@@ -25,6 +25,7 @@ CoreOptions core_options(Executor& executor, const EngineOptions& options) {
   core.prefill_floor = options.prefill_floor;
   core.trace = options.trace;
   core.defaults = {.itl_target = options.itl_target, .deadlines = options.deadlines};
+  core.roofline = options.roofline;
   core.costs = options.costs ? *options.costs : CostModel();
   if (core.defaults.itl_target == Duration{}) {
     Work step{.head_rows = 1, .layers = executor.layers()};
@@ -140,6 +141,7 @@ void Engine::Loop::publish() {
   stats_.busy_core_seconds = cores.operators;
   stats_.barrier_core_seconds = cores.barriers;
   stats_.idle_core_seconds = cores.idle;
+  stats_.roofline_core_seconds = usage.roofline();
   stats_.wall_seconds = seconds(usage.wall(now));
   stats_.host_seconds = seconds(usage.host());
   stats_.stall_seconds = seconds(usage.stall());

@@ -84,7 +84,10 @@ EngineMetrics::EngineMetrics(MetricsRegistry& registry)
       idle_(
           registry.gauge("core_idle_seconds", "Core-seconds without a quantum while work waited.")),
       busy_share_(registry.gauge("core_busy_share",
-                                 "Share of the cores' time in operators while work waited.")) {
+                                 "Share of the cores' time in operators while work waited.")),
+      roofline_share_(registry.gauge("roofline_share",
+                                     "What the work needs at the machine's limits, as a share of "
+                                     "the cores' time while work waited.")) {
   for (const FinishReason reason : kReasons) {
     finished_[reason] =
         &registry.counter("request_success_total", "Requests that ended, by reason.",
@@ -140,12 +143,13 @@ void EngineMetrics::quantum(const Work& work, Duration predicted, Duration took)
   if (predicted > Duration{}) predicted_ratio_.Observe(seconds(took) / seconds(predicted));
 }
 
-void EngineMetrics::cores(const CoreTime& so_far) {
+void EngineMetrics::cores(const CoreTime& so_far, double roofline) {
   const double all = so_far.operators + so_far.barriers + so_far.idle;
   busy_.Set(so_far.operators);
   barrier_.Set(so_far.barriers);
   idle_.Set(so_far.idle);
   busy_share_.Set(all > 0 ? so_far.operators / all : 0);
+  roofline_share_.Set(all > 0 ? roofline / all : 0);
 }
 
 void EngineMetrics::finished(const RequestTimes& times, FinishReason reason, int output_tokens,

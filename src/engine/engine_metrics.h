@@ -29,7 +29,8 @@ class EngineMetrics {
   void quantum(const Work& work, Duration predicted, Duration took);
   void missed() { missed_steps_.Increment(); }
   void load(int running, int waiting, double kv_usage);
-  void cores(const CoreTime& so_far);  // while work waited
+  // Core-seconds while work waited: where they went, and how many the work needs at least.
+  void cores(const CoreTime& so_far, double roofline);
 
  private:
   prometheus::Histogram& ttft_;
@@ -58,6 +59,7 @@ class EngineMetrics {
   prometheus::Gauge& barrier_;
   prometheus::Gauge& idle_;
   prometheus::Gauge& busy_share_;
+  prometheus::Gauge& roofline_share_;
   std::map<FinishReason, prometheus::Counter*> finished_;
 };
 

@@ -138,6 +138,7 @@ struct Options {
   InspectOptions inspect;
   BenchModelOptions bench_model;
   BenchKernelsOptions bench_kernels;
+  BenchMixedOptions bench_mixed;
 };
 
 void add_run(CLI::App& app, RunOptions& options) {
@@ -330,6 +331,105 @@ void add_bench_kernels(CLI::App& bench, BenchKernelsOptions& options) {
   command->add_flag("--json", options.json, "As JSON");
 }
 
+void add_workload_flags(CLI::App& app, WorkloadOptions& options) {
+  add_parsed(app, "--workload", options.kind, find_workload,
+             "long (default), closed, poisson, burst, short-after-long or trace")
+      ->type_name("NAME");
+  app.add_option("--prompts", options.prompts,
+                 "long: prompts one after another (default: 1000,3000,7000; of large models "
+                 "1000,2000)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option_function<std::string>(
+         "--then",
+         [&options](const std::string& text) {
+           auto group = parse_prompt_group(text);
+           if (!group.ok()) throw CLI::ValidationError("--then", group.error().message);
+           options.then = *group;
+         },
+         "long: prompts at once after these, or none (default: 8x1000; of large models 8x500)")
+      ->type_name("COUNTxTOKENS");
+  app.add_option("--streams", options.streams, "Chat streams that run all the while (default: 4)")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--outputs", options.outputs,
+                 "Tokens that each prompt is answered with (default: 64, or 128 where prompts "
+                 "come by themselves)")
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--requests", options.requests,
+                 "closed, poisson, burst: how many in all (default: 64); trace: the first of them")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--rate", options.rate,
+                 "poisson, burst: requests per second (default: 1; of large models 0.12)")
+      ->check(CLI::Range(1e-6, 1e6));
+  app.add_option("--in-flight", options.in_flight,
+                 "closed: requests at once; burst: that come together")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--trace-in", options.trace,
+                 "trace: lines of arrival seconds, prompt tokens, output tokens")
+      ->type_name("FILE");
+  app.add_option("--seed", options.seed, "The same seed plays the same requests")
+      ->capture_default_str();
+  app.add_flag("--quick", options.quick, "Fewer and shorter: a look, not a measurement");
+}
+
+Result<std::vector<Mode>> parse_modes(const std::vector<std::string>& names) {
+  std::vector<Mode> modes;
+  if (names == std::vector<std::string>{"none"}) return modes;
+  for (const std::string& name : names) {
+    const std::optional<Mode> mode = find_mode(name);
+    if (!mode) {
+      return Error{ErrorKind::kInvalidArgument, fmt::format("no mode '{}'; there are {}, or none",
+                                                            name, fmt::join(kModeNames, ", "))};
+    }
+    modes.push_back(*mode);
+  }
+  return modes;
+}
+
+void add_bench_mixed(CLI::App& bench, BenchMixedOptions& options) {
+  CLI::App* command = bench.add_subcommand(
+      "mixed",
+      "Chat streams and prompts together: token gaps, first tokens and throughput in each "
+      "mode, and of other servers");
+  add_model_flags(*command, options.load);
+  add_scheduling_flags(*command, options.scheduling);
+  command->remove_option(command->get_option("--mode"));
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--modes",
+          [&options](const std::vector<std::string>& names) {
+            auto modes = parse_modes(names);
+            if (!modes.ok()) throw CLI::ValidationError("--modes", modes.error().message);
+            options.modes = std::move(modes).value();
+          },
+          "Modes to measure, or none (default: all; with --quick serial,fused,split)")
+      ->delimiter(',')
+      ->type_name("MODE,...");
+  add_workload_flags(*command, options.workload);
+  command->add_flag("--in-process", options.in_process,
+                    "Drive the engine itself, without HTTP between");
+  command
+      ->add_option("--against", options.against,
+                   "Another server of OpenAI's API with the same model; several may be given")
+      ->type_name("URL");
+  command->add_flag("--as-text", options.as_text,
+                    "Send other servers text: for those that take no token ids");
+  command
+      ->add_option("--ttft-target-ms", options.ttft_target,
+                   "What goodput asks of first tokens (default: 2000; of large models 10000)")
+      ->check(CLI::Range(0.0, 1e9))
+      ->type_name("MS");
+  command->add_option("--repeats", options.repeats, "Rounds of all that is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--json", options.json,
+                   "Write the figures as JSON; -: to standard output in place of the table")
+      ->type_name("FILE");
+  command->add_option("--html", options.html, "Write a page with pictures")->type_name("FILE");
+}
+
 // Puts the flags of `serve --config FILE` before those of the command line, which so have the last
 // word.
 Status expand_config(const CLI::App& serve, std::vector<std::string>& arguments) {
@@ -412,6 +512,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
   bench->require_subcommand(1);
   add_bench_model(*bench, options.bench_model);
   add_bench_kernels(*bench, options.bench_kernels);
+  add_bench_mixed(*bench, options.bench_mixed);
 
   if (const Status status = expand_config(*app.get_subcommand("serve"), arguments); !status.ok())
     return usage_error(status.error().message);
@@ -441,6 +542,8 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
     line.command = std::move(options.bench_model);
   if (name == "bench" && bench->got_subcommand("kernels"))
     line.command = std::move(options.bench_kernels);
+  if (name == "bench" && bench->got_subcommand("mixed"))
+    line.command = std::move(options.bench_mixed);
   if (const Status status = check_source(*line.command); !status.ok())
     return usage_error(status.error().message);
   return line;

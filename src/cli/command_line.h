@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/bench_mixed.h"
 #include "cli/load_model.h"
 #include "cli/scheduling.h"
 #include "device/sampling.h"
@@ -98,8 +99,9 @@ struct BenchKernelsOptions {
   bool json = false;
 };
 
-using Command = std::variant<RunOptions, ChatOptions, ServeOptions, ScoreOptions, DummyOptions,
-                             InspectOptions, BenchModelOptions, BenchKernelsOptions>;
+using Command =
+    std::variant<RunOptions, ChatOptions, ServeOptions, ScoreOptions, DummyOptions, InspectOptions,
+                 BenchModelOptions, BenchKernelsOptions, BenchMixedOptions>;
 
 // What was asked for, or how to end at once: `text` is help or the version where exit_code is
 // kExitOk, else an error.

@@ -14,6 +14,7 @@ Result<int> dispatch(const DummyOptions& options) { return dummy_command(options
 Result<int> dispatch(const InspectOptions& options) { return inspect_command(options); }
 Result<int> dispatch(const BenchModelOptions& options) { return bench_model_command(options); }
 Result<int> dispatch(const BenchKernelsOptions& options) { return bench_kernels_command(options); }
+Result<int> dispatch(const BenchMixedOptions& options) { return bench_mixed_command(options); }
 
 int report(const std::string& message, int code) {
   fmt::print(stderr, "weft: {}\n", message);

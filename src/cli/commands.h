@@ -17,6 +17,7 @@ Result<int> dummy_command(const DummyOptions& options);
 Result<int> inspect_command(const InspectOptions& options);
 Result<int> bench_model_command(const BenchModelOptions& options);
 Result<int> bench_kernels_command(const BenchKernelsOptions& options);
+Result<int> bench_mixed_command(const BenchMixedOptions& options);
 
 // The whole program: parses, runs the command, prints an error.
 int weft_main(std::vector<std::string> arguments);

@@ -5,7 +5,6 @@
 // Thread: every function is called by the engine thread only, but where it says otherwise.
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,7 +40,8 @@ struct Segment {
 };
 
 // A counter on the progress board: how many layers of a pass have their keys and values stored. It
-// starts again when a pass that sends to it runs layer 0.
+// starts again when a pass that sends to it is started at layer 0, and is taken until the pass that
+// follows has ended: that one's PassId is a number nobody else uses.
 using BoardId = int32_t;  // 0 ... ExecutorLimits::passes - 1
 inline constexpr BoardId kNoBoard = -1;
 

@@ -28,6 +28,7 @@ TEST(ProgressBoard, WhoeverReceivesALayerSeesWhatWasStored) {
   ProgressBoard board(1);
   std::vector<int> stored(kLayers);  // plain
   std::vector<std::thread> readers;
+  readers.reserve(2);
   for (int i = 0; i < 2; ++i) {
     readers.emplace_back([&] {
       for (int layer = 0; layer < kLayers; ++layer) {

@@ -29,12 +29,29 @@ Spans merged(Spans spans) {
   return merged;
 }
 
-// More than a common end point.
-bool overlaps(const Spans& spans, TimePoint begin, TimePoint end) {
-  const auto after =
-      std::upper_bound(spans.begin(), spans.end(), begin,
-                       [](TimePoint time, const auto& span) { return time < span.second; });
-  return after != spans.end() && after->first < end;
+using SpanIterator = Spans::const_iterator;
+
+// The first that ends after `time`.
+SpanIterator first_after(const Spans& spans, TimePoint time) {
+  return std::upper_bound(spans.begin(), spans.end(), time,
+                          [](TimePoint t, const auto& span) { return t < span.second; });
+}
+
+// More of the gap than what tokens of one step may be apart when they arrive, and than the rest of
+// a step that had begun when the prompt came.
+bool overlaps(const Spans& spans, const Gap& gap) {
+  constexpr int kLeastShare = 5;
+  Duration common{};
+  for (auto span = first_after(spans, gap.begin); span != spans.end() && span->first < gap.end;
+       ++span)
+    common += std::min(span->second, gap.end) - std::max(span->first, gap.begin);
+  return common > (gap.end - gap.begin) / kLeastShare;
+}
+
+// The span's end counts as within.
+bool within(const Spans& spans, TimePoint time) {
+  const auto span = first_after(spans, time - Duration(1));
+  return span != spans.end() && span->first < time;
 }
 
 // When prompts were read, of chat streams or of the others.
@@ -182,7 +199,7 @@ class Collector {
       if (!request.stream) continue;
       for (size_t t = request.continued ? 1 : 0; t < request.tokens.size(); ++t) {
         const TimePoint at = request.tokens[t];
-        ++(overlaps(spans, at - Duration(1), at) ? during_tokens_ : alone_tokens_);
+        ++(within(spans, at) ? during_tokens_ : alone_tokens_);
       }
     }
   }
@@ -259,9 +276,9 @@ std::vector<Gap> gaps_of(const PhaseRecord& record) {
     const std::vector<TimePoint>& tokens = record.requests[i].tokens;
     for (size_t t = 1; t < tokens.size(); ++t) {
       Gap gap{.request = i, .begin = tokens[t - 1], .end = tokens[t]};
-      if (overlaps(prompts, gap.begin, gap.end)) {
+      if (overlaps(prompts, gap)) {
         gap.kind = GapKind::kPrompt;
-      } else if (overlaps(chats, gap.begin, gap.end)) {
+      } else if (overlaps(chats, gap)) {
         gap.kind = GapKind::kChat;
       }
       gaps.push_back(gap);

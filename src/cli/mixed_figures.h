@@ -17,7 +17,7 @@ struct MixedTargets {
   double ttft = 0;
 };
 
-// What ran beside a gap.
+// What ran beside a gap, for more than a fifth of it.
 enum class GapKind : uint8_t {
   kAlone,   // no prompt was being read
   kPrompt,  // one was: of a request, but for chat streams

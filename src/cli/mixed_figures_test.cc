@@ -60,6 +60,22 @@ TEST(Gaps, AreToldApartByWhatRanBesideThem) {
   EXPECT_EQ(prompts, 1);
 }
 
+// Tokens of one step arrive one after the other, and a step that runs when a prompt comes is not
+// its work.
+TEST(Gaps, ATouchIsNoOverlap) {
+  RequestRecord stream = request(-50, 0, 10, 11);
+  stream.stream = stream.continued = true;
+  for (const GapKind kind : {GapKind::kAlone, GapKind::kPrompt}) {
+    const int64_t much = kind == GapKind::kPrompt ? 3 : 2;
+    const PhaseRecord record = phase(100, {stream, request(30 - much, 50 + much, 10, 1)});
+    for (const Gap& gap : gaps_of(record)) {
+      const bool edge = gap.begin == ms(20) || gap.begin == ms(50);
+      const bool inside = gap.begin == ms(30) || gap.begin == ms(40);
+      EXPECT_EQ(gap.kind, edge ? kind : inside ? GapKind::kPrompt : GapKind::kAlone);
+    }
+  }
+}
+
 TEST(Gaps, AChatStreamThatBeginsIsNotThePromptThatIsMeasured) {
   RequestRecord stream = request(0, 10, 10, 10);
   RequestRecord other = request(42, 48, 10, 3);

@@ -145,7 +145,8 @@ std::string prompts(const Scene& scene, const Axes& axes) {
         R"(<rect class="prompt" x="{:.1f}" y="{:.0f}" width="{:.1f}" height="{:.0f}"/>)", from,
         kTop, std::max(1.0, to - from), kHeight - kTop - kBottom);
     if (++count == 1)
-      note = fmt::format(": a prompt of {} tokens, its first token after {}", request.prompt,
+      note = fmt::format(": a prompt of {} tokens, its first token after {}",
+                         format_count(request.prompt),
                          format_seconds(seconds(request.to_first_token())));
   }
   if (count > 1) note = fmt::format(": {} prompts", count);
@@ -242,7 +243,8 @@ std::string tables(const MixedResult& result) {
     size_t end = begin;
     while (end < rows.size() && same(rows[end])) ++end;
     std::string title = rows[begin].phase.empty() ? "All phases" : "Prompt: " + rows[begin].phase;
-    if (rows[begin].prompt) title += fmt::format(", of {} tokens", *rows[begin].prompt);
+    if (rows[begin].prompt)
+      title += fmt::format(", of {} tokens", format_count(*rows[begin].prompt));
     html += fmt::format("<h2>{}</h2>\n", html_text(title));
     html += table({rows.begin() + static_cast<std::ptrdiff_t>(begin),
                    rows.begin() + static_cast<std::ptrdiff_t>(end)});

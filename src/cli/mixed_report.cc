@@ -98,10 +98,12 @@ std::string cells(size_t width, const std::string& name, const MixedFigures& f) 
 }
 
 std::string heading(size_t width) {
-  return line(width, "", "TTFT", "", "output", "streams", "gap, no", "prompt", "gap, a", "prompt",
-              "read", "stall", "goodput", "", "of the") +
-         line(width, "", "p50", "p99", "tok/s", "tok/s", "p50 ms", "p99 ms", "p50 ms", "p99 ms",
-              "max ms", "s", "1/s", "busy", "roofline");
+  // Over the columns of cells(), nine characters each.
+  return fmt::format("{:<{}}{:>18}{:>18}{:>18}{:>27}{:>9}{:>9}{:>9}{:>10}\n", "", width,
+                     "first token", "output  streams*", "gap ms, no prompt",
+                     "gap ms, prompt being read", "stall", "goodput", "cores", "of the") +
+         line(width, "", "p50", "p99", "tok/s", "tok/s", "p50", "p99", "p50", "p99", "max", "s",
+              "1/s", "busy", "roofline");
 }
 
 Json to_json(const GapFigures& gaps) {
@@ -187,13 +189,14 @@ std::string mixed_table(const MixedResult& result) {
   std::string section = "-";
   for (const MixedRow& row : rows) {
     std::string title = row.phase.empty() ? "all" : "prompt: " + row.phase;
-    if (row.prompt) title += fmt::format(", of {} tokens", *row.prompt);
+    if (row.prompt) title += fmt::format(", of {} tokens", format_count(*row.prompt));
     if (title != section) {
       text += '\n' + title + '\n' + heading(width);
       section = title;
     }
     text += cells(width, row.subject, row.figures);
   }
+  if (!rows.empty()) text += "\n* of chat streams while a prompt is read\n";
   for (const MixedSubject& subject : result.subjects) {
     if (!subject.error.empty()) text += fmt::format("\n{}: {}\n", subject.name, subject.error);
   }

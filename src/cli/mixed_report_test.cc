@@ -90,7 +90,7 @@ TEST(MixedReport, NothingMeasuredIsStillAReport) {
 
 TEST(MixedPicture, ShowsEachSubjectAndEscapesNames) {
   const std::string page = mixed_page(result());
-  EXPECT_THAT(page, HasSubstr("serial: a prompt of 1000 tokens, its first token after 2.00 s"));
+  EXPECT_THAT(page, HasSubstr("serial: a prompt of 1,000 tokens, its first token after 2.00 s"));
   EXPECT_THAT(page, HasSubstr("tiny &lt;model&gt;"));
   EXPECT_THAT(page, Not(HasSubstr("tiny <model>")));
   EXPECT_THAT(page, Not(HasSubstr("http-equiv")));

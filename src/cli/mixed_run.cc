@@ -73,8 +73,13 @@ Status MixedRun::adjust_streams(int count) {
     if (++running > count) player_.cancel(id);
   }
   streams_ = count;
-  for (; running < count; ++running) WEFT_RETURN_IF_ERROR(send(kStreamPrompt, kStreamOutput, true));
+  for (; running < count; ++running) WEFT_RETURN_IF_ERROR(send_stream());
   return pump(TimePoint::max(), [&] { return static_cast<int>(live_.size()) <= count; });
+}
+
+Status MixedRun::send_stream() {
+  const int output = kStreamOutput - streams_sent_++ % kStaggered * kStreamStagger;
+  return send(kStreamPrompt, output, true);
 }
 
 Status MixedRun::send(int prompt, int output, bool stream) {
@@ -135,7 +140,7 @@ Status MixedRun::on_finished(Live live, const PlayerEvent& event) {
     return Error{ErrorKind::kIo, fmt::format("a chat stream failed: {}", event.error)};
   const auto running = std::count_if(live_.begin(), live_.end(),
                                      [](const auto& other) { return other.second.record.stream; });
-  if (running < streams_) return send(kStreamPrompt, kStreamOutput, true);
+  if (running < streams_) return send_stream();
   return {};
 }
 

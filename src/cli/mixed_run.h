@@ -65,6 +65,7 @@ class MixedRun {
   };
 
   Status adjust_streams(int count);
+  Status send_stream();
   Status send(int prompt, int output, bool stream);
   // Handles events until `done` holds or the deadline has come.
   Status pump(TimePoint deadline, const std::function<bool()>& done);
@@ -81,6 +82,7 @@ class MixedRun {
   std::function<void(uint64_t)> on_work_;
   uint64_t next_id_ = 1;
   int streams_ = 0;  // as many chat streams are kept running
+  int streams_sent_ = 0;
   std::map<uint64_t, Live> live_;
   std::vector<RequestRecord> ended_;  // in this phase
 };

@@ -37,11 +37,6 @@ int chat_prompt(std::mt19937_64& random) {
   return u < 0.7 ? kShortPrompt : u < 0.9 ? kMiddlePrompt : kLongPrompt;
 }
 
-std::string grouped(int number) {
-  if (number < 1000) return std::to_string(number);
-  return fmt::format("{},{:03}", grouped(number / 1000), number % 1000);
-}
-
 std::vector<MixedPhase> long_prompts(const WorkloadOptions& options) {
   std::vector<MixedPhase> phases;
   const auto add = [&](std::string name, int count, int tokens) {
@@ -51,16 +46,16 @@ std::vector<MixedPhase> long_prompts(const WorkloadOptions& options) {
     phase.alone = milliseconds(*options.streams == 0 ? 0 : options.quick ? 1500 : 3000);
     phase.requests.assign(static_cast<size_t>(count), {{}, tokens, *options.outputs});
   };
-  for (const int tokens : options.prompts) add(grouped(tokens), 1, tokens);
+  for (const int tokens : options.prompts) add(format_count(tokens), 1, tokens);
   if (options.then->count > 0) {
-    add(fmt::format("{} x {}", options.then->count, grouped(options.then->tokens)),
+    add(fmt::format("{} x {}", options.then->count, format_count(options.then->tokens)),
         options.then->count, options.then->tokens);
   }
   return phases;
 }
 
 MixedPhase short_after_long(const WorkloadOptions& options) {
-  return {.name = fmt::format("{} after {}", kBlockedPrompt, grouped(kBlockingPrompt)),
+  return {.name = fmt::format("{} after {}", kBlockedPrompt, format_count(kBlockingPrompt)),
           .streams = *options.streams,
           .alone = milliseconds(*options.streams == 0 ? 0 : 1500),
           .requests = {{{}, kBlockingPrompt, *options.outputs},
@@ -138,6 +133,11 @@ bool is_word(std::string_view bytes) {
 }
 
 }  // namespace
+
+std::string format_count(int number) {
+  if (number < 1000) return std::to_string(number);
+  return fmt::format("{},{:03}", format_count(number / 1000), number % 1000);
+}
 
 Result<WorkloadKind> find_workload(std::string_view name) {
   for (size_t i = 0; i < std::size(kWorkloadNames); ++i) {

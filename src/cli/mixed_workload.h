@@ -71,7 +71,10 @@ struct MixedPhase {
 };
 
 inline constexpr int kStreamPrompt = 24;
-inline constexpr int kStreamOutput = 512;
+// Of the first, the next ones have less, so that they do not end together.
+inline constexpr int kStreamOutput = 1024;
+inline constexpr int kStreamStagger = 128;
+inline constexpr int kStaggered = 4;
 
 // Requires completed options.
 Result<std::vector<MixedPhase>> make_workload(const WorkloadOptions& options);
@@ -84,6 +87,8 @@ uint64_t work_of(std::span<const MixedPhase> phases);      // tokens, for a prog
 inline uint64_t work_of(const PlannedRequest& r) {
   return static_cast<uint64_t>(r.prompt + r.output);
 }
+
+std::string format_count(int number);  // "3,000"
 
 // Ids that prompts are made of: plain words where the vocabulary has many, else all that stand for
 // text.

@@ -199,6 +199,7 @@ Status report(const MixedResult& result, const BenchMixedOptions& options) {
       WEFT_RETURN_IF_ERROR(write_file(options.json, mixed_json(result).dump(2) + '\n'));
   }
   if (!options.html.empty()) WEFT_RETURN_IF_ERROR(write_file(options.html, mixed_page(result)));
+  if (!options.svg.empty()) WEFT_RETURN_IF_ERROR(write_file(options.svg, mixed_svg(result)));
   return {};
 }
 

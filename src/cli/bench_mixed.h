@@ -24,6 +24,7 @@ struct BenchMixedOptions {
   int repeats = 1;
   std::filesystem::path json;  // "-": standard output, in place of the table
   std::filesystem::path html;
+  std::filesystem::path svg;
 };
 
 }  // namespace weft

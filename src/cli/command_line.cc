@@ -428,6 +428,7 @@ void add_bench_mixed(CLI::App& bench, BenchMixedOptions& options) {
                    "Write the figures as JSON; -: to standard output in place of the table")
       ->type_name("FILE");
   command->add_option("--html", options.html, "Write a page with pictures")->type_name("FILE");
+  command->add_option("--svg", options.svg, "Write the pictures alone")->type_name("FILE");
 }
 
 // Puts the flags of `serve --config FILE` before those of the command line, which so have the last

@@ -10,24 +10,27 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kStyle = R"(
+// What pictures need, in the page and by themselves.
+constexpr std::string_view kPictureStyle = R"(
 :root { --page: #ffffff; --ink: #1c2430; --soft: #5c6675; --rule: #dfe4ea; --panel: #f6f8fa;
   --gap: #2f6fd0; --slow: #c8342c; --prompt: #f3d9a4; --bar: #b9cff0; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #12161c; --ink: #e6eaf0; --soft: #97a2b2; --rule: #2b333e; --panel: #191f27;
     --gap: #6aa3f5; --slow: #ff7a6e; --prompt: #4a3c1c; --bar: #2c4468; } }
+svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
+svg .title { fill: var(--ink); font-weight: 600; font-size: 14px; }
+.rule { stroke: var(--rule); } .target { stroke: var(--ink); stroke-dasharray: 5 4; }
+.prompt { fill: var(--prompt); } .gap { stroke: var(--gap); stroke-width: 2; }
+.slow { stroke: var(--slow); stroke-width: 3; } .panel { fill: var(--panel); }
+)";
+
+constexpr std::string_view kPageStyle = R"(
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 62rem; background: var(--page);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.1rem; margin: 2.5rem 0 .5rem; }
 p { margin: .25rem 0; color: var(--soft); }
-svg { display: block; width: 100%; height: auto; margin: .75rem 0; background: var(--panel);
-  border-radius: 6px; }
-svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
-svg .title { fill: var(--ink); font-weight: 600; font-size: 14px; }
-.rule { stroke: var(--rule); } .target { stroke: var(--ink); stroke-dasharray: 5 4; }
-.prompt { fill: var(--prompt); } .gap { stroke: var(--gap); stroke-width: 2; }
-.slow { stroke: var(--slow); stroke-width: 3; }
+svg { display: block; width: 100%; height: auto; margin: .75rem 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap;
@@ -157,9 +160,8 @@ std::string prompts(const Scene& scene, const Axes& axes) {
 std::string picture(const Scene& scene, const Axes& axes, double target) {
   const auto streams = [&](const Gap& gap) { return scene.record->requests[gap.request].stream; };
   const bool any_stream = std::any_of(scene.gaps.begin(), scene.gaps.end(), streams);
-  std::string svg =
-      fmt::format(R"(<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="token gaps of {}">)",
-                  kWidth, kHeight, html_text(scene.subject->name));
+  std::string svg = fmt::format(R"(<rect class="panel" width="{:.0f}" height="{:.0f}" rx="6"/>)",
+                                kWidth, kHeight);
   svg += prompts(scene, axes) + grid(axes);
   svg += fmt::format(R"(<line class="target" x1="{:.0f}" x2="{:.0f}" y1="{:.1f}" y2="{:.1f}"/>)"
                      R"(<text x="{:.0f}" y="{:.1f}" text-anchor="end">target {:.0f} ms</text>)",
@@ -174,7 +176,7 @@ std::string picture(const Scene& scene, const Axes& axes, double target) {
                        gap.length() > target ? "slow" : "gap", from, axes.y(gap.length()),
                        std::max(1.5, to - from));
   }
-  return svg + "</svg>\n";
+  return svg;
 }
 
 struct Column {
@@ -289,14 +291,21 @@ std::string mixed_page(const MixedResult& result) {
       "<h1>Streams while prompts are read</h1>\n"
       "<p>{}, weft {}; {}; {}</p>\n<p>Workload {}, {}, seed {}. Targets: gaps {:.0f} ms, first "
       "token {:.1f} s.</p>\n",
-      html_text(result.model), kStyle, html_text(result.model), WEFT_VERSION, html_text(result.cpu),
-      html_text(result.executor), html_text(result.workload), html_text(result.transport),
-      result.seed, result.targets.itl * 1e3, result.targets.ttft);
+      html_text(result.model), std::string(kPictureStyle) + std::string(kPageStyle),
+      html_text(result.model), WEFT_VERSION, html_text(result.cpu), html_text(result.executor),
+      html_text(result.workload), html_text(result.transport), result.seed,
+      result.targets.itl * 1e3, result.targets.ttft);
   if (!scenes.empty()) {
     html +=
         "<h2>Gaps between the tokens of running streams</h2>\n<p>Each line is a gap: as long "
         "as it lasted, as high as its length. A prompt is read in the shaded time.</p>\n";
-    for (const Scene& scene : scenes) html += picture(scene, axes, result.targets.itl);
+    for (const Scene& scene : scenes) {
+      html += fmt::format(
+          "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"token gaps of {}\">{}"
+          "</svg>\n",
+          kWidth, kHeight, html_text(scene.subject->name),
+          picture(scene, axes, result.targets.itl));
+    }
   }
   html += tables(result);
   for (const MixedSubject& subject : result.subjects) {
@@ -304,6 +313,23 @@ std::string mixed_page(const MixedResult& result) {
       html += fmt::format("<p>{}: {}</p>\n", html_text(subject.name), html_text(subject.error));
   }
   return html + "</body>\n</html>\n";
+}
+
+std::string mixed_svg(const MixedResult& result) {
+  constexpr double kBetween = 12;
+  const std::vector<Scene> scenes = scenes_of(result);
+  const Axes axes = axes_of(scenes);
+  const double height = static_cast<double>(scenes.size()) * (kHeight + kBetween);
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
+      "aria-label=\"token gaps of running streams while a prompt is read\">\n<style>{}</style>\n",
+      kWidth, height, kPictureStyle);
+  for (size_t i = 0; i < scenes.size(); ++i) {
+    svg += fmt::format("<g transform=\"translate(0 {:.0f})\">{}</g>\n",
+                       static_cast<double>(i) * (kHeight + kBetween),
+                       picture(scenes[i], axes, result.targets.itl));
+  }
+  return svg + "</svg>\n";
 }
 
 }  // namespace weft

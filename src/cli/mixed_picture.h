@@ -11,6 +11,9 @@ namespace weft {
 // the figures of all phases as bars. Follows the reader's light or dark theme.
 std::string mixed_page(const MixedResult& result);
 
+// Its pictures alone, one below the other, as an SVG file.
+std::string mixed_svg(const MixedResult& result);
+
 // "a < b" as text in HTML.
 std::string html_text(std::string_view text);
 

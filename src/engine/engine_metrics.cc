@@ -20,12 +20,18 @@ const std::vector<double> kRowBuckets{1,   8,    16,   32,   64,   128,  256,
 
 const std::vector<double> kLayerBuckets{1, 2, 4, 8, 16, 32, 64, 128};
 const std::vector<double> kRatioBuckets{0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2, 4};
-// How fast a stream's idea of its own gap follows its gaps.
+// How fast the idea of a gap without prompts follows the gaps.
 constexpr double kOwnGapRate = 0.2;
 
 // vLLM's word for a request whose client left is "abort"; the other reasons have their own names.
 std::string reason_label(FinishReason reason) {
   return reason == FinishReason::kCancelled ? "abort" : std::string(finish_reason_name(reason));
+}
+
+void follow(std::optional<Duration>& mean, Duration gap) {
+  const Duration last = mean.value_or(gap);
+  mean = last +
+         Duration(static_cast<int64_t>(kOwnGapRate * static_cast<double>((gap - last).count())));
 }
 
 constexpr FinishReason kReasons[] = {FinishReason::kStop, FinishReason::kLength,
@@ -115,12 +121,11 @@ Duration EngineMetrics::token(RequestTimes& times, TimePoint now, uint64_t promp
     const Duration gap = now - times.last_token;
     itl_.Observe(seconds(gap));
     if (prompt_quanta == times.prompt_quanta) {
-      const Duration own = times.own_gap.value_or(gap);
-      times.own_gap =
-          own +
-          Duration(static_cast<int64_t>(kOwnGapRate * static_cast<double>((gap - own).count())));
-    } else if (times.own_gap && gap > *times.own_gap) {
-      stall = gap - *times.own_gap;
+      follow(times.own_gap, gap);
+      follow(streams_gap_, gap);
+    } else if (const auto expected = times.own_gap ? times.own_gap : streams_gap_;
+               expected && gap > *expected) {
+      stall = gap - *expected;
       stall_.Increment(seconds(stall));
     }
   }

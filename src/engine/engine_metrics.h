@@ -2,6 +2,7 @@
 // The engine's metrics, under the names and with the buckets that dashboards made for vLLM expect.
 
 #include <map>
+#include <optional>
 
 #include "base/clock.h"
 #include "engine/cost_model.h"
@@ -33,6 +34,9 @@ class EngineMetrics {
   void cores(const CoreTime& so_far, double roofline);
 
  private:
+  // A gap of streams while no prompt ran: what a stream that never had one of its own is held to.
+  std::optional<Duration> streams_gap_;
+
   prometheus::Histogram& ttft_;
   prometheus::Histogram& itl_;
   prometheus::Histogram& tpot_;

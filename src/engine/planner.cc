@@ -12,6 +12,10 @@ constexpr int kEnoughRows = 64;
 // Passes that may open with later prompts while one waits.
 constexpr int kMostPassedOver = 8;
 
+// Layers of a pass that fit into a quantum as it opens: the room that streams leave is filled layer
+// by layer, and what is less than one is lost.
+constexpr int kLeastLayers = 2;
+
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -106,7 +110,7 @@ int Planner::rows_within_quantum(Group group, int first, int most) const {
   const auto fits = [&](int rows) {
     Work work;
     work.add_segment(first, rows);
-    return state_.costs->predict(group, work.through(1), false) <= state_.quantum;
+    return state_.costs->predict(group, work.through(1), false) <= state_.quantum / kLeastLayers;
   };
   int low = std::min(most, kEnoughRows);  // fits, or has to do: fewer take hardly less
   int high = most + 1;
@@ -172,12 +176,14 @@ bool Planner::opens(int i) const { return at(i).stage == Stage::kPrefilling && !
 Planner::Tile Planner::open_tile(int sequence, const TileRule& rule) {
   const SequenceState& s = at(sequence);
   const int left = s.length - s.computed;
-  const int most =
-      rule.quantum ? rows_within_quantum(rule.group, s.computed, rule.rows) : rule.rows;
+  const auto whole_tiles = [&](int rows) {
+    return std::max(1, rows / limits_.tile_rows) * limits_.tile_rows;
+  };
+  const int most = whole_tiles(rule.quantum ? rows_within_quantum(rule.group, s.computed, rule.rows)
+                                            : rule.rows);
   int rows = std::min(left, most);
   if (!rule.fill && rows < left && left < 2 * most) {  // two of one size, no small rest
-    rows = ceil_div(left, 2);
-    rows = std::min(most, ceil_div(rows, limits_.tile_rows) * limits_.tile_rows);
+    rows = whole_tiles(ceil_div(left, 2) + limits_.tile_rows - 1);
   }
   Tile tile;
   tile.pass = kOpened;

@@ -28,7 +28,7 @@ class Planner {
     Order order = Order::kLeastWork;
     Group group = Group::kAll;
     int rows = 0;           // at most
-    bool quantum = false;   // and no more than let one layer take a quantum
+    bool quantum = false;   // and no more than leave a few layers for a quantum
     bool fill = false;      // as many prompts as fit, not only so many as make it worth while
     bool follower = false;  // a prompt's last row is left to a follower
   };
@@ -53,7 +53,7 @@ class Planner {
   Duration cost(Group group, const Work& work, int layer_begin, int layer_end) const;
   // The most layers from `begin` on that take no longer than `limit`; at least one.
   int layers_within(Group group, const Work& work, int begin, Duration limit) const;
-  // The most rows from position `first` on, up to `most`, of which one layer takes a quantum.
+  // The most rows from position `first` on, up to `most`, of which a quantum has a few layers.
   int rows_within_quantum(Group group, int first, int most) const;
 
   // Quanta, each within the quantum limit: the decode pass, at most up to a layer; a tile; a

@@ -205,7 +205,7 @@ TEST(Serial, WholePromptsBeforeStreams) {
             "open streams 0 1; all: streams 0-10");
   // The oldest first, and long ones in equal parts.
   EXPECT_EQ(planned(plan_serial, state_of({prompt(0, 1500), prompt(0, 10)})),
-            "open 0@0+750; all: prompt 0-1");
+            "open 0@0+500; all: prompt 0-2");
 }
 
 TEST(Chunked, StreamsAndAChunkThroughAllLayers) {
@@ -239,13 +239,13 @@ TEST(Fused, AloneAPromptRunsInQuanta) {
             planned(plan_serial, state_of({prompt(0, 500)})));
 }
 
-TEST(Fused, APassOpensWithNoMoreRowsThanALayerMayTake) {
+TEST(Fused, APassOpensWithNoMoreRowsThanLeaveAQuantumTwoLayers) {
   SchedulerLimits limits = kLimits;
   limits.rows = 4000;
   EXPECT_EQ(planned(plan_fused, state_of({prompt(0, 3000)}), limits),
-            "open 0@0+1000; all: prompt 0-1");
-  EXPECT_EQ(planned(plan_fused, state_of({prompt(0, 1100)}), limits),
-            "open 0@0+550; all: prompt 0-1");
+            "open 0@0+500; all: prompt 0-2");
+  EXPECT_EQ(planned(plan_fused, state_of({prompt(0, 800)}), limits),
+            "open 0@0+400; all: prompt 0-2");
   // A serial run of it is left at the same places.
   for (const int length : {100, 700, 1100, 3000}) {
     EXPECT_EQ(planned(plan_fused, state_of({prompt(0, length)}), limits),

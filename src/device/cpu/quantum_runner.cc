@@ -7,6 +7,11 @@
 #include <utility>
 
 namespace weft {
+namespace {
+
+constexpr int64_t kManyRows = 16;
+
+}  // namespace
 
 Result<std::unique_ptr<QuantumRunner>> QuantumRunner::create(SharedState& shared, int threads) {
   const Model& model = shared.model;
@@ -162,7 +167,9 @@ void QuantumRunner::multiply(ThreadPool::Worker& worker, const MultiplyStep& ste
   const int64_t stride =
       &step == &shared_.plan.head ? shared_.model.config.vocab : shared_.model.width(step.out);
   const MatmulOutput first{.out = out, .stride = stride, .accumulate = step.add};
-  worker.parallel_for(step.panels, worker.grain(step.panels), [&](int64_t begin, int64_t end) {
+  // Of many rows a panel takes so long that taking it costs nothing beside.
+  const int64_t grain = worker.grain(step.panels, rows.count < kManyRows ? 8 : 32);
+  worker.parallel_for(step.panels, grain, [&](int64_t begin, int64_t end) {
     if (!std::exchange(packed, true)) {
       step.pack(kernels_, source(step, rows), rows.count, 0, 1, activations);
     }

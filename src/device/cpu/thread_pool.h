@@ -121,9 +121,9 @@ class alignas(64) ThreadPool::Worker {
   int index() const { return index_; }
   int count() const { return pool_.threads(); }
 
-  // A grain for parallel_for: few enough items that the workers end together.
-  int64_t grain(int64_t items) const {
-    return std::max<int64_t>(1, items / (int64_t{8} * count()));
+  // A grain for parallel_for: so many pieces a worker that they end together.
+  int64_t grain(int64_t items, int pieces = 8) const {
+    return std::max<int64_t>(1, items / (int64_t{pieces} * count()));
   }
 
   // Calls f(begin, end) for [0, grain), [grain, 2 grain) ... up to `items`, each exactly once and

@@ -43,7 +43,9 @@ void every_walk_gives_the_solo_run(const std::string& model, const std::string& 
     options.prefill_threads = machine.prefill_threads;
     options.decode_threads = machine.decode_threads;
     Driver driver(model, options);
-    for (int walk = 0; walk < 4; ++walk) {
+    // Who is done first is chance, and so is how often a follower finds its sender running.
+    const int followed = seen.followed + (machine.prefill_threads > 0 ? 1 : 0);
+    for (int walk = 0; walk < 4 || (seen.followed < followed && walk < 200); ++walk) {
       const RandomWalk::Seen one = RandomWalk(driver, requests, ++seed).run();
       ASSERT_FALSE(::testing::Test::HasFailure())
           << model << ", " << machine.threads << " threads, seed " << seed;
@@ -57,7 +59,7 @@ void every_walk_gives_the_solo_run(const std::string& model, const std::string& 
   EXPECT_GT(seen.joined, 20);
   EXPECT_GT(seen.moved, 20);
   EXPECT_GT(seen.at_once, 20);
-  EXPECT_GT(seen.followed, 2);
+  EXPECT_GE(seen.followed, 4);  // once on each machine that is split
   EXPECT_GT(seen.cut, 10);
 }
 
@@ -65,10 +67,10 @@ TEST_P(RandomWalkTest, EveryTokenIsThatOfTheRunAlone) {
   every_walk_gives_the_solo_run("llama3-rope", GetParam(), KvType::kF32);
 }
 TEST_P(RandomWalkTest, EveryTokenIsThatOfTheRunAloneWithHeadNorms) {
-  every_walk_gives_the_solo_run("qwen3", GetParam(), KvType::kF32);
+  every_walk_gives_the_solo_run("qwen3", GetParam(), KvType::kF16);
 }
 TEST_P(RandomWalkTest, EveryTokenIsThatOfTheRunAloneWithExperts) {
-  every_walk_gives_the_solo_run("qwen3moe", GetParam(), KvType::kF32);
+  every_walk_gives_the_solo_run("qwen3moe", GetParam(), KvType::kQ8_0);
 }
 
 // A follower that starts when its sender has only begun, and waits for it at every layer.

@@ -131,7 +131,7 @@ std::string grid(const Axes& axes) {
   if (span / step < 4) step /= 2;
   for (double t = std::ceil(axes.from / step) * step; t <= axes.to; t += step) {
     svg += fmt::format(R"(<text x="{:.1f}" y="{:.0f}" text-anchor="middle">{:g} s</text>)",
-                       axes.x(t), kHeight - 10, std::round(t * 100) / 100);
+                       axes.x(t), kHeight - 10, std::round(t * 100) / 100 + 0.0);
   }
   return svg;
 }

@@ -163,6 +163,7 @@ Status play_against(const Plan& plan, const HttpAddress& address, int repeat,
 // from then on.
 std::vector<MixedSubject> play_all(const Plan& plan, const std::vector<HttpAddress>& against) {
   std::vector<MixedSubject> subjects;
+  subjects.reserve(plan.modes.size() + against.size());
   for (const Mode mode : plan.modes)
     subjects.push_back({.name = std::string(mode_name(mode)), .repeats = {}, .error = {}});
   for (const HttpAddress& address : against)

@@ -216,6 +216,7 @@ class Collector {
     stall_known_ = true;
     const double by_default = median(std::move(pooled));
     std::vector<double> expected;
+    expected.reserve(own.size());
     for (std::vector<double>& gaps_alone : own) {
       expected.push_back(gaps_alone.size() >= kEnoughGaps ? median(std::move(gaps_alone))
                                                           : by_default);

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 namespace weft {
@@ -178,7 +179,7 @@ HttpPlayer::HttpPlayer(HttpAddress address, ToText to_text)
 HttpPlayer::~HttpPlayer() {
   for (auto& [id, socket] : running_) {
     error_code ignored;
-    if (socket != nullptr) socket->close(ignored);
+    if (socket != nullptr) std::ignore = socket->close(ignored);
   }
   // Each coroutine sees its connection closed and ends; they refer to this object.
   while (!running_.empty() && io_.run_one() > 0) {
@@ -265,7 +266,7 @@ void HttpPlayer::cancel(uint64_t id) {
   const auto found = running_.find(id);
   if (found == running_.end() || found->second == nullptr) return;
   error_code ignored;
-  std::exchange(found->second, nullptr)->close(ignored);
+  std::ignore = std::exchange(found->second, nullptr)->close(ignored);
 }
 
 std::optional<PlayerEvent> HttpPlayer::next(TimePoint deadline) {

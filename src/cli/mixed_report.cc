@@ -198,7 +198,9 @@ std::string mixed_table(const MixedResult& result) {
   }
   if (!rows.empty()) text += "\n* of chat streams while a prompt is read\n";
   for (const MixedSubject& subject : result.subjects) {
-    if (!subject.error.empty()) text += fmt::format("\n{}: {}\n", subject.name, subject.error);
+    if (subject.error.empty()) continue;
+    const bool named = subject.error.starts_with(subject.name);
+    text += fmt::format("\n{}{}{}\n", named ? "" : subject.name, named ? "" : ": ", subject.error);
   }
   for (const MixedRow& row : rows) {
     if (row.phase.empty() && row.figures.failed > 0) {

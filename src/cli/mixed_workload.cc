@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <random>
 #include <sstream>
 
@@ -121,9 +122,10 @@ bool parse_line(std::string_view line, PlannedRequest& request) {
       !parse_number(line.substr(second + 1), request.output)) {
     return false;
   }
-  request.at = Duration(static_cast<int64_t>(std::clamp(at, 0.0, kLatest) * 1e9));
-  return at >= 0 && at <= kLatest && request.prompt > 0 && request.prompt <= kMost &&
-         request.output > 0 && request.output <= kMost;
+  if (!(at >= 0 && at <= kLatest)) return false;  // nor is it a number
+  request.at = Duration(static_cast<int64_t>(at * 1e9));
+  return request.prompt > 0 && request.prompt <= kMost && request.output > 0 &&
+         request.output <= kMost;
 }
 
 // " word": what follows another word in ordinary text.
@@ -197,8 +199,8 @@ Result<std::vector<MixedPhase>> make_workload(const WorkloadOptions& options) {
 }
 
 Result<std::vector<PlannedRequest>> parse_arrivals(std::string_view text, std::string_view name) {
-  std::vector<PlannedRequest> requests;
-  bool names_allowed = true;  // in the first line that says anything
+  std::multimap<Duration, PlannedRequest> requests;  // of one time in the file's order
+  bool names_allowed = true;                         // in the first line that says anything
   for (int number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trimmed(text.substr(0, end));
@@ -206,7 +208,7 @@ Result<std::vector<PlannedRequest>> parse_arrivals(std::string_view text, std::s
     if (line.empty() || line.front() == '#') continue;
     PlannedRequest request;
     if (parse_line(line, request)) {
-      requests.push_back(request);
+      requests.emplace(request.at, request);
     } else if (!names_allowed || !std::isalpha(static_cast<unsigned char>(line.front()))) {
       return Error{ErrorKind::kInvalidArgument,
                    fmt::format("{}, line {}: '{}' is not arrival seconds, prompt tokens, output "
@@ -217,9 +219,10 @@ Result<std::vector<PlannedRequest>> parse_arrivals(std::string_view text, std::s
   }
   if (requests.empty())
     return Error{ErrorKind::kInvalidArgument, fmt::format("{} has no requests", name)};
-  std::stable_sort(requests.begin(), requests.end(),
-                   [](const auto& a, const auto& b) { return a.at < b.at; });
-  return requests;
+  std::vector<PlannedRequest> sorted;
+  sorted.reserve(requests.size());
+  for (const auto& [at, request] : requests) sorted.push_back(request);
+  return sorted;
 }
 
 int longest_sequence(std::span<const MixedPhase> phases) {

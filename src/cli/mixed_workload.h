@@ -85,7 +85,7 @@ Result<std::vector<PlannedRequest>> parse_arrivals(std::string_view text, std::s
 int longest_sequence(std::span<const MixedPhase> phases);  // prompt and output
 uint64_t work_of(std::span<const MixedPhase> phases);      // tokens, for a progress bar
 inline uint64_t work_of(const PlannedRequest& r) {
-  return static_cast<uint64_t>(r.prompt + r.output);
+  return static_cast<uint64_t>(r.prompt) + static_cast<uint64_t>(r.output);
 }
 
 std::string format_count(int number);  // "3,000"

@@ -39,9 +39,10 @@ struct Segment {
   std::span<const BlockId> blocks;   // covers positions 0 ... first_position + rows - 1
 };
 
-// A counter on the progress board: how many layers of a pass have their keys and values stored. It
-// starts again when a pass that sends to it is started at layer 0, and is taken until the pass that
-// follows has ended: that one's PassId is a number nobody else uses.
+// A counter on the progress board: in how many layers the keys and values of a pass are stored and
+// its own attention has read them. It starts again when a pass that sends to it is started at layer
+// 0, and is taken until the pass that follows has ended: that one's PassId is a number nobody else
+// uses.
 using BoardId = int32_t;  // 0 ... ExecutorLimits::passes - 1
 inline constexpr BoardId kNoBoard = -1;
 
@@ -52,9 +53,10 @@ using PassId = int32_t;  // 0 ... ExecutorLimits::passes - 1
 struct Pass {
   PassId id = 0;
   std::vector<Segment> segments;  // the same at each of its quanta, but for drop_rows
-  BoardId sends = kNoBoard;       // after a layer's keys and values are stored; does not block
-  BoardId follows = kNoBoard;  // before a layer's attention, waits until that layer was sent: by a
-                               // quantum that was started before, or by another pass of its own
+  BoardId sends = kNoBoard;       // after a layer's attention, of which the last layer has none for
+                                  // rows without outputs; does not block
+  BoardId follows = kNoBoard;  // before it stores a layer's keys and values, waits until that layer
+                               // was sent: by a quantum started before; or runs in that quantum
 
   int64_t rows() const {
     int64_t n = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// ProgressBoard: how far the keys and values of passes are stored, for passes that read them on
-// other cores at the same time.
+// ProgressBoard: how far the keys and values of passes are stored, and read by these themselves,
+// for passes that go on from them on other cores at the same time.
 //
 // One counter for each BoardId. On a CPU it is an atomic in a cache line of its own; a device whose
 // groups share no cache keeps a flag line for each in its memory, with the same contract.
@@ -19,8 +19,8 @@ class ProgressBoard {
   // Before a pass is sent from its first layer on. Requires that nobody waits for the board.
   void reset(BoardId board) { line(board).sent.reset(); }
 
-  // The layer's keys and values are stored, and visible to whoever receives it. Layers are sent one
-  // after the other by one thread at a time, which is never held up.
+  // What was written in the layer is visible to whoever receives it. Layers are sent one after the
+  // other by one thread at a time, which is never held up.
   void send(BoardId board, int layer);
 
   // Layers sent so far.

@@ -111,15 +111,15 @@ void QuantumRunner::run_step(ThreadPool::Worker& worker, const Step& step, int l
   if (const auto* product = std::get_if<MultiplyStep>(&step)) {
     multiply(worker, *product, rows, stream_rows(product->out, rows));
   } else if (const auto* row = std::get_if<RowStep>(&step)) {
+    if (row->store) wait_for_senders(worker, layer);
     row_step(worker, *row, layer, rows);
-    if (row->store) send(worker, layer);
   } else if (const auto* mixture = std::get_if<ExpertsStep>(&step)) {
     experts(worker, *mixture, rows);
   } else if (std::holds_alternative<KeepOutputsStep>(step)) {
     keep_outputs(worker, rows);
   } else {
-    wait_for_senders(worker, layer);
     attention(worker, layer, rows);
+    send(worker, layer);
   }
 }
 
@@ -215,7 +215,9 @@ void QuantumRunner::row_step(ThreadPool::Worker& worker, const RowStep& step, in
   });
 }
 
-// The barrier behind the storing of keys and values has been passed.
+// The barrier behind attention has been passed: what was to be stored in this layer is, and the
+// blocks are read no more. In the last layer rows that do not reach the head attend to nothing, so
+// that this comes right after the storing.
 void QuantumRunner::send(ThreadPool::Worker& worker, int layer) {
   if (worker.index() != 0) return;
   for (const Pass* pass : quantum_.passes) {
@@ -223,10 +225,18 @@ void QuantumRunner::send(ThreadPool::Worker& worker, int layer) {
   }
 }
 
+// Attention reads whole tiles of keys and throws away what a row does not see. So who follows
+// writes to its sender's last block only when that one has read it; in one quantum barriers see to
+// that.
 void QuantumRunner::wait_for_senders(ThreadPool::Worker& worker, int layer) {
+  const auto sent_here = [this](BoardId board) {
+    return std::any_of(quantum_.passes.begin(), quantum_.passes.end(),
+                       [board](const Pass* pass) { return pass->sends == board; });
+  };
   for (const Pass* pass : quantum_.passes) {
-    if (pass->follows == kNoBoard || shared_.board.recv(pass->follows) > layer) continue;
-    worker.wait([&] { shared_.board.wait(pass->follows, layer); });
+    const BoardId board = pass->follows;
+    if (board == kNoBoard || sent_here(board) || shared_.board.recv(board) > layer) continue;
+    worker.wait([&] { shared_.board.wait(board, layer); });
   }
 }
 

@@ -151,5 +151,31 @@ TEST(ExitCode, TellsKindsApart) {
   EXPECT_EQ(exit_code(ErrorKind::kIo), 1);
 }
 
+TEST(CommandLine, BenchMixedTakesModesAndAWorkload) {
+  const auto all = parsed<BenchMixedOptions>({"bench", "mixed", "m.gguf"});
+  EXPECT_FALSE(all.modes);
+  EXPECT_EQ(all.workload.kind, WorkloadKind::kLong);
+  EXPECT_FALSE(all.workload.then || all.workload.streams || all.in_process);
+
+  const auto some = parsed<BenchMixedOptions>(
+      {"bench", "mixed", "m.gguf", "--modes", "fused,split", "--prompts", "100,200", "--then",
+       "3x50", "--against", "http://a:1", "--against", "http://b:2", "--itl-target-ms", "72"});
+  EXPECT_EQ(some.modes, (std::vector{Mode::kFused, Mode::kSplit}));
+  EXPECT_EQ(some.workload.prompts, (std::vector{100, 200}));
+  EXPECT_EQ(some.workload.then->count, 3);
+  EXPECT_EQ(some.against, (std::vector<std::string>{"http://a:1", "http://b:2"}));
+  EXPECT_EQ(some.scheduling.itl_target, 72);
+
+  const auto none = parsed<BenchMixedOptions>(
+      {"bench", "mixed", "m.gguf", "--modes", "none", "--then", "none", "--workload", "closed"});
+  EXPECT_TRUE(none.modes && none.modes->empty());
+  EXPECT_EQ(none.workload.then->count, 0);
+  EXPECT_EQ(none.workload.kind, WorkloadKind::kClosed);
+
+  EXPECT_THAT(usage_error({"bench", "mixed", "m.gguf", "--modes", "fast"}), HasSubstr("'fast'"));
+  EXPECT_THAT(usage_error({"bench", "mixed", "m.gguf", "--workload", "x"}), HasSubstr("'x'"));
+  EXPECT_THAT(usage_error({"bench", "mixed", "m.gguf", "--then", "8"}), HasSubstr("'8'"));
+}
+
 }  // namespace
 }  // namespace weft

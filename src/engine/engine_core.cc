@@ -57,10 +57,10 @@ std::string late_message(const Sequence& sequence, Deadline deadline) {
 }  // namespace
 
 EngineCore::EngineCore(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
-                       CoreOptions options)
+                       const CoreOptions& options)
     : executor_(executor),
       clock_(clock),
-      options_(std::move(options)),
+      options_(options),
       policy_(policy_of(options_.mode)),
       limits_(scheduler_limits(executor, options_)),
       context_(longest_sequence(executor.limits())),

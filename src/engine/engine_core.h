@@ -38,7 +38,8 @@ struct CoreOptions {
 class EngineCore {
  public:
   // The executor, the registry, the clock and the trace must outlive it.
-  EngineCore(Executor& executor, MetricsRegistry& metrics, const Clock& clock, CoreOptions options);
+  EngineCore(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
+             const CoreOptions& options);
   ~EngineCore();  // cancels what is left; requires that nothing runs
 
   // Longest sequence that the device and the pool hold, prompt and output together.

@@ -1,0 +1,43 @@
+#pragma once
+// Team: the blocks that run an operator together, and how they share its work.
+
+#include <cstdint>
+
+#include "kernel_operator.h"
+#include "shapes.h"
+
+namespace weft_ascend {
+
+// A block's place among them. Every operator is called by the three programs of each.
+struct Team {
+  int32_t rank;
+  int32_t size;
+};
+
+// Items [begin, end) of what is shared out.
+struct Share {
+  int32_t begin;
+  int32_t end;
+};
+
+// The rank-th of `size` parts of `items` as equal as multiples of `grain` allow; the last part ends
+// at `items`, grain or not.
+__aicore__ inline Share ShareOf(int32_t items, int32_t rank, int32_t size, int32_t grain = 1) {
+  const int64_t grains = CeilDiv(items, grain);
+  const int32_t begin = static_cast<int32_t>(grains * rank / size) * grain;
+  const int32_t end = static_cast<int32_t>(grains * (rank + 1) / size) * grain;
+  return {begin, end < items ? end : items};
+}
+
+// A cube core's share, by block.
+__aicore__ inline Share CubeShare(Team team, int32_t items, int32_t grain = 1) {
+  return ShareOf(items, team.rank, team.size, grain);
+}
+
+// A vector core's share, two to a block.
+__aicore__ inline Share VectorShare(Team team, int32_t items, int32_t grain = 1) {
+  const int32_t rank = team.rank * kVectorCores + static_cast<int32_t>(AscendC::GetSubBlockIdx());
+  return ShareOf(items, rank, team.size * kVectorCores, grain);
+}
+
+}  // namespace weft_ascend

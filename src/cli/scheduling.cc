@@ -61,12 +61,12 @@ Result<ServingEngine> start_engine(const LoadedModel& model, MetricsRegistry& me
   ServingEngine serving;
   EngineOptions options;
   options.mode = scheduling.mode;
-  options.itl_target = from_ms(scheduling.itl_target);
   options.prefill_floor = scheduling.prefill_floor;
   options.chunk_rows = scheduling.chunk_rows;
-  options.deadlines = {.first_token = from_ms(scheduling.ttft_timeout),
-                       .token = from_ms(scheduling.token_timeout),
-                       .request = from_ms(scheduling.request_timeout)};
+  options.limits = {.itl_target = from_ms(scheduling.itl_target),
+                    .deadlines = {.first_token = from_ms(scheduling.ttft_timeout),
+                                  .token = from_ms(scheduling.token_timeout),
+                                  .request = from_ms(scheduling.request_timeout)}};
   options.costs = costs.quanta;
   options.roofline = costs.roofline;
   if (!scheduling.trace.empty()) {

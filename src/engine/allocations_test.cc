@@ -45,9 +45,9 @@ TEST_P(SteadyEngine, StepsOfStreamsTakeNoMemory) {
   const std::unique_ptr<Executor> executor = *make_cpu_executor(model, checkpoint, cpu);
   const SteadyClock clock;
   MetricsRegistry metrics("weft:", "tiny");
-  CoreOptions options;
+  EngineOptions options;
   options.mode = GetParam();
-  options.defaults.itl_target = std::chrono::milliseconds(4);
+  options.limits.itl_target = std::chrono::milliseconds(4);
   CostModel::Costs costs;
   costs.rows.fill(4e5);  // so that steps are taken in several quanta
   options.costs = CostModel(costs);

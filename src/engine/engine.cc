@@ -7,7 +7,7 @@
 namespace weft {
 
 Engine::Engine(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
-               EngineOptions options)
+               const EngineOptions& options)
     : loop_(std::make_unique<Loop>(executor, metrics, clock, options)) {}
 
 Engine::~Engine() = default;

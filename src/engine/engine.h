@@ -3,34 +3,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "device/executor.h"
-#include "engine/cost_model.h"
-#include "engine/mode.h"
+#include "engine/engine_options.h"
 #include "engine/request.h"
-#include "engine/roofline.h"
 #include "metrics/registry.h"
-#include "metrics/trace.h"
 
 namespace weft {
-
-struct EngineOptions {
-  Mode mode = Mode::kChunked;
-  Duration itl_target{};       // of token gaps; 0: max(50 ms, 4x a decode step of one row)
-  double prefill_floor = 0.2;  // share of the time that prompts get however late the streams are
-  int chunk_rows = 256;        // prompt rows of a step in mode chunked
-  Deadlines deadlines = {};    // of requests that set none
-  // What quanta cost, as calibrate() found. Modes that keep the target need it; without, a quantum
-  // is taken to cost nothing and has all layers.
-  std::optional<CostModel> costs = {};
-  std::optional<Roofline> roofline = {};  // what the roofline's share is held against
-  TraceWriter* trace = nullptr;           // gets every quantum; must outlive the engine
-};
 
 // A look from outside; each number is current to within a step.
 struct EngineStats {
@@ -61,7 +42,8 @@ struct EngineStats {
 class Engine {
  public:
   // The executor, the registry and the clock must outlive the engine.
-  Engine(Executor& executor, MetricsRegistry& metrics, const Clock& clock, EngineOptions options);
+  Engine(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
+         const EngineOptions& options);
   ~Engine();  // cancels what is left and joins the thread
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

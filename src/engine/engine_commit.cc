@@ -84,7 +84,7 @@ void EngineCore::account(const Running& running) {
   const auto group = static_cast<Group>(&running - groups_.data());
   if (running_quanta_ == 0) usage_.nothing_runs(completion_.end);
   const bool ends = running.quantum.layer_end == limits_.layers;
-  metrics_.quantum(running.work, running.predicted, took);
+  metrics_.quantum(running.work, running.prompt_rows, running.predicted, took);
   if (options_.roofline) {
     usage_.could_have_taken(executor_.cores(Group::kAll) *
                             seconds(options_.roofline->shortest(running.work, ends)));
@@ -105,7 +105,7 @@ void EngineCore::pay_floor(const Running& running, Duration took) {
     return;
   }
   const Duration for_streams = std::min(running.decode_only, took);
-  const Duration for_prompts = running.prompts ? took - for_streams : Duration{};
+  const Duration for_prompts = running.prompt_rows > 0 ? took - for_streams : Duration{};
   const double floor = options_.prefill_floor;
   const double debt = floor * seconds(took - for_prompts) - (1 - floor) * seconds(for_prompts);
   prefill_debt_ =
@@ -256,6 +256,9 @@ void EngineCore::sweep() {
   }
   std::erase_if(live_, [](const auto& sequence) { return sequence == nullptr; });
   if (idle()) usage_.work_waits(false, clock_.now(), executor_.core_time());
+}
+
+void EngineCore::report() {
   metrics_.load(running_, waiting(), static_cast<double>(blocks_.held()) / blocks_.total());
   metrics_.cores(usage_.cores(executor_.core_time()), usage_.roofline());
 }

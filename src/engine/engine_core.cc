@@ -12,14 +12,27 @@ namespace {
 // The share of a stream's target that steps are planned for; the rest is for what predictions miss.
 constexpr double kAim = 0.92;
 
-SchedulerLimits scheduler_limits(const Executor& executor, const CoreOptions& options) {
+// Four steps of a single stream, and not below what a reader would notice.
+constexpr Duration kLeastTarget = std::chrono::milliseconds(50);
+constexpr int kTargetSteps = 4;
+
+EngineOptions with_target(EngineOptions options, int layers) {
+  if (options.limits.itl_target == Duration{}) {
+    Work step{.head_rows = 1, .layers = layers};
+    step.add_segment(0, 1);
+    options.limits.itl_target =
+        std::max(kLeastTarget, kTargetSteps * options.costs.predict(Group::kAll, step, true));
+  }
+  return options;
+}
+
+SchedulerLimits scheduler_limits(const Executor& executor, const EngineOptions& options) {
   const ExecutorLimits& device = executor.limits();
   WEFT_CHECK(device.slots >= 1 && device.blocks >= 1 && device.context >= 1,
              "{} slots, {} blocks, context {}", device.slots, device.blocks, device.context);
   WEFT_CHECK(device.rows > device.slots, "{} rows for {} slots", device.rows, device.slots);
   WEFT_CHECK(device.passes >= 2, "{} passes", device.passes);
   WEFT_CHECK(options.chunk_rows >= 1, "chunks of {} rows", options.chunk_rows);
-  WEFT_CHECK(options.defaults.itl_target > Duration{}, "no target for token gaps");
   const bool split = executor.cores(Group::kPrefill) > 0;
   SchedulerLimits limits;
   limits.layers = executor.layers();
@@ -30,7 +43,7 @@ SchedulerLimits scheduler_limits(const Executor& executor, const CoreOptions& op
   // Beside the decode pass; where the device is split each prompt's pass may have a follower.
   limits.prefill_passes = std::max(1, split ? (device.passes - 1) / 2 : device.passes - 1);
   limits.blocks = device.blocks;
-  limits.target = options.defaults.itl_target;
+  limits.target = options.limits.itl_target;
   limits.can_split = split && device.passes >= 3;
   return limits;
 }
@@ -57,10 +70,10 @@ std::string late_message(const Sequence& sequence, Deadline deadline) {
 }  // namespace
 
 EngineCore::EngineCore(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
-                       const CoreOptions& options)
+                       const EngineOptions& options)
     : executor_(executor),
       clock_(clock),
-      options_(options),
+      options_(with_target(options, executor.layers())),
       policy_(policy_of(options_.mode)),
       limits_(scheduler_limits(executor, options_)),
       context_(longest_sequence(executor.limits())),
@@ -80,7 +93,7 @@ void EngineCore::add(std::unique_ptr<Sequence> sequence) {
   usage_.work_waits(true, clock_.now(), executor_.core_time());
   live_.push_back(std::move(sequence));
   Sequence& added = *live_.back();
-  added.set_defaults(options_.defaults);
+  added.set_defaults(options_.limits);
   if (added.length() == 0) {  // one token, of which neither a logprob nor a successor is asked for
     metrics_.prompt(added.prompt_tokens());
     end(added, {.reason = FinishReason::kLength});
@@ -105,8 +118,11 @@ void EngineCore::start() {
   const TimePoint now = clock_.now();
   end_late(now);
   sweep();
-  plan_.clear();
-  if (idle()) return;
+  if (!idle()) plan_and_start(now);
+  report();
+}
+
+void EngineCore::plan_and_start(TimePoint now) {
   do {
     read_state(now);
     plan_admission(state_, limits_, keeps_target(options_.mode), admission_);
@@ -114,8 +130,8 @@ void EngineCore::start() {
     if (preempts_running()) return;
     apply_admission(now);
   } while (!admission_.preempt.empty());
+  if (!admission_.admit.empty()) read_state(now);
   if (running_ == 0) return;
-  read_state(now);
   policy_(state_, limits_, plan_);
   WEFT_CHECK(started() || !plan_.quanta.empty(), "nothing is planned for {} requests",
              live_.size());
@@ -136,7 +152,7 @@ void EngineCore::end_late(TimePoint now) {
 }
 
 void EngineCore::read_state(TimePoint now) {
-  Duration target = options_.defaults.itl_target;
+  Duration target = options_.limits.itl_target;
   state_.sequences.clear();
   for (const auto& sequence : live_) {
     sequence->index = static_cast<int>(state_.sequences.size());
@@ -183,6 +199,7 @@ void EngineCore::apply_admission(TimePoint now) {
     leave_passes(at(i));
     at(i).preempt();
     metrics_.preempted();
+    ++preemptions_;
     --running_;
   }
   for (const int i : admission_.admit) {
@@ -253,15 +270,18 @@ void EngineCore::start_quantum(const QuantumPlan& plan) {
     for (Sequence* owner : pass->owners()) owner->quantum_started();
   }
   running.work.layers = plan.layer_end - plan.layer_begin;
-  running.prompts = prefill != nullptr || follower != nullptr;
+  running.prompt_rows = running.work.rows - (decode == nullptr ? 0 : decode->work().rows);
   const bool ends = plan.layer_end == limits_.layers;
   running.predicted = options_.costs.predict(plan.group, running.work, ends);
   running.decode_only =
       decode == nullptr
           ? Duration{}
           : options_.costs.predict(plan.group, decode->work().through(running.work.layers), ends);
-  if (plan_.over_target && running.prompts) ++missed_steps_;
-  if (running.prompts) ++prompt_quanta_;
+  if (plan_.over_target && running.prompt_rows > 0) {
+    ++missed_steps_;
+    metrics_.missed();
+  }
+  if (running.prompt_rows > 0) ++prompt_quanta_;
   if (running_quanta_++ == 0) usage_.quantum_starts(clock_.now());
   executor_.start(plan.group, running.quantum);
 }

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,32 +13,20 @@
 #include "device/executor.h"
 #include "engine/core_usage.h"
 #include "engine/engine_metrics.h"
-#include "engine/mode.h"
+#include "engine/engine_options.h"
 #include "engine/open_pass.h"
-#include "engine/roofline.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/slot_pool.h"
-#include "metrics/trace.h"
 
 namespace weft {
-
-struct CoreOptions {
-  Mode mode = Mode::kFused;
-  int chunk_rows = 256;
-  double prefill_floor = 0.2;
-  RequestLimits defaults;  // of requests that set none; itl_target is the engine's, not 0
-  CostModel costs;
-  std::optional<Roofline> roofline;
-  TraceWriter* trace = nullptr;
-};
 
 // One thread at a time.
 class EngineCore {
  public:
   // The executor, the registry, the clock and the trace must outlive it.
   EngineCore(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
-             const CoreOptions& options);
+             const EngineOptions& options);
   ~EngineCore();  // cancels what is left; requires that nothing runs
 
   // Longest sequence that the device and the pool hold, prompt and output together.
@@ -55,12 +42,12 @@ class EngineCore {
   int running() const { return running_; }
   int waiting() const { return static_cast<int>(live_.size()) - running_; }
   const BlockPool& blocks() const { return blocks_; }
-  const CostModel& costs() const { return options_.costs; }
   const CoreUsage& usage() const { return usage_; }
   uint64_t quanta() const { return quanta_; }
   uint64_t steps() const { return steps_; }
-  Duration itl_target() const { return options_.defaults.itl_target; }
+  Duration itl_target() const { return options_.limits.itl_target; }
   uint64_t missed_steps() const { return missed_steps_; }
+  uint64_t preemptions() const { return preemptions_; }
 
   // In this order, again and again. start() ends requests whose time is up, plans, and starts what
   // idle groups run next; deliver() hands out events, while other cores already work; wait() and
@@ -71,17 +58,13 @@ class EngineCore {
   void wait();
   void commit();
 
-  // What start() planned last, for tests.
-  const StepPlan& last_plan() const { return plan_; }
-  const SchedulerState& last_state() const { return state_; }
-
  private:
   // A started quantum of a group.
   struct Running {
     Quantum quantum;
     std::vector<OpenPass*> passes;
     Work work;
-    bool prompts = false;  // has prompt rows
+    int prompt_rows = 0;  // of its rows
     Duration predicted{};
     Duration decode_only{};  // of it, what the streams' rows would have taken alone
   };
@@ -94,6 +77,7 @@ class EngineCore {
   };
 
   void end_late(TimePoint now);
+  void plan_and_start(TimePoint now);
   void read_state(TimePoint now);
   bool preempts_running() const;
   void apply_admission(TimePoint now);
@@ -113,12 +97,12 @@ class EngineCore {
   void fail(const Running& running, const std::string& reason);
   void end(Sequence& sequence, Sequence::End how);
   void leave_passes(Sequence& sequence);
-  // Sets the finished apart and publishes the load.
-  void sweep();
+  void sweep();  // sets the finished apart
+  void report();
 
   Executor& executor_;
   const Clock& clock_;
-  CoreOptions options_;
+  EngineOptions options_;  // the costs as learned so far
   const Policy policy_;
   const SchedulerLimits limits_;
   const int context_;
@@ -132,6 +116,7 @@ class EngineCore {
   uint64_t quanta_ = 0;
   uint64_t steps_ = 0;
   uint64_t missed_steps_ = 0;
+  uint64_t preemptions_ = 0;
   uint64_t prompt_quanta_ = 0;
   Duration prefill_debt_{};  // of prompts' floor of the time, while streams run as well
   CoreUsage usage_;

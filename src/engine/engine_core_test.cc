@@ -30,11 +30,11 @@ Request make_request(int prompt, int max_tokens, uint64_t seed = 1) {
   return request;
 }
 
-CoreOptions chunked(int rows) {
-  CoreOptions options;
+EngineOptions chunked(int rows) {
+  EngineOptions options;
   options.mode = Mode::kChunked;
   options.chunk_rows = rows;
-  options.defaults.itl_target = std::chrono::milliseconds(50);
+  options.limits.itl_target = std::chrono::milliseconds(50);
   return options;
 }
 

@@ -14,28 +14,6 @@ uint64_t draw_seed() {
   return (uint64_t{device()} << 32U) | device();
 }
 
-// Four steps of a single stream, and not below what a reader would notice.
-constexpr Duration kLeastTarget = std::chrono::milliseconds(50);
-constexpr int kTargetSteps = 4;
-
-CoreOptions core_options(Executor& executor, const EngineOptions& options) {
-  CoreOptions core;
-  core.mode = options.mode;
-  core.chunk_rows = options.chunk_rows;
-  core.prefill_floor = options.prefill_floor;
-  core.trace = options.trace;
-  core.defaults = {.itl_target = options.itl_target, .deadlines = options.deadlines};
-  core.roofline = options.roofline;
-  core.costs = options.costs ? *options.costs : CostModel();
-  if (core.defaults.itl_target == Duration{}) {
-    Work step{.head_rows = 1, .layers = executor.layers()};
-    step.add_segment(0, 1);
-    core.defaults.itl_target =
-        std::max(kLeastTarget, kTargetSteps * core.costs.predict(Group::kAll, step, true));
-  }
-  return core;
-}
-
 }  // namespace
 
 Engine::Loop::Loop(Executor& executor, MetricsRegistry& metrics, const Clock& clock,
@@ -43,7 +21,7 @@ Engine::Loop::Loop(Executor& executor, MetricsRegistry& metrics, const Clock& cl
     : executor_(executor),
       clock_(clock),
       vocab_(executor.vocab()),
-      core_(executor, metrics, clock, core_options(executor, options)),
+      core_(executor, metrics, clock, options),
       context_(core_.context()) {
   publish();
   thread_ = std::thread([this] { run(); });
@@ -79,21 +57,19 @@ EngineStats Engine::Loop::stats() const {
 }
 
 void Engine::Loop::run() {
-  while (!stopping_) {
-    // Sleeps here, and only here, while there is nothing to do.
-    if (core_.idle()) {
-      core_.deliver();
-      publish();
-      handle(inbox_.pop());
-    }
+  for (;;) {
     read_inbox();
+    if (stopping_) break;
     core_.start();
     core_.deliver();
     publish();
-    if (!core_.started()) continue;
-    core_.wait();
-    read_inbox();  // who was cancelled during the quantum hears nothing of it
-    core_.commit();
+    if (core_.started()) {
+      core_.wait();
+      read_inbox();  // who was cancelled during the quantum hears nothing of it
+      core_.commit();
+    } else if (core_.idle()) {
+      handle(inbox_.pop());  // sleeps here, and only here, while there is nothing to do
+    }
   }
   while (core_.started()) {
     core_.wait();
@@ -136,6 +112,7 @@ void Engine::Loop::publish() {
   stats_.steps = core_.steps();
   stats_.quanta = core_.quanta();
   stats_.missed_steps = core_.missed_steps();
+  stats_.preemptions = core_.preemptions();
   stats_.itl_target = core_.itl_target();
   const CoreTime cores = usage.cores(executor_.core_time());
   stats_.busy_core_seconds = cores.operators;

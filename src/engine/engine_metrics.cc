@@ -78,8 +78,9 @@ EngineMetrics::EngineMetrics(MetricsRegistry& registry)
       prompt_rows_(registry.counter("prompt_rows_total", "Rows of passes of prompts.")),
       padded_rows_(registry.counter("padded_rows_total",
                                     "Rows added to passes of prompts to fill the device's tiles.")),
-      tile_rows_(registry.histogram("tile_rows", "Rows of a quantum.", kRowBuckets)),
-      tile_layers_(registry.histogram("tile_layers", "Layers of a quantum.", kLayerBuckets)),
+      tile_rows_(registry.histogram("tile_rows", "Prompt rows of a quantum that has some: a tile.",
+                                    kRowBuckets)),
+      tile_layers_(registry.histogram("tile_layers", "Layers of such a tile.", kLayerBuckets)),
       predicted_ratio_(registry.histogram("quantum_measured_to_predicted",
                                           "Time that a quantum took by the time predicted for it.",
                                           kRatioBuckets)),
@@ -140,10 +141,12 @@ void EngineMetrics::opened(int rows, int64_t padded_rows) {
   padded_rows_.Increment(static_cast<double>(padded_rows));
 }
 
-void EngineMetrics::quantum(const Work& work, Duration predicted, Duration took) {
+void EngineMetrics::quantum(const Work& work, int prompt_rows, Duration predicted, Duration took) {
   iteration_tokens_.Observe(work.rows);
-  tile_rows_.Observe(work.rows);
-  tile_layers_.Observe(work.layers);
+  if (prompt_rows > 0) {
+    tile_rows_.Observe(prompt_rows);
+    tile_layers_.Observe(work.layers);
+  }
   layer_switches_.Increment();
   if (predicted > Duration{}) predicted_ratio_.Observe(seconds(took) / seconds(predicted));
 }

@@ -27,7 +27,7 @@ class EngineMetrics {
   Duration token(RequestTimes& times, TimePoint now, uint64_t prompt_quanta);
   void finished(const RequestTimes& times, FinishReason reason, int output_tokens, TimePoint now);
   void opened(int rows, int64_t padded_rows);  // a pass of prompts
-  void quantum(const Work& work, Duration predicted, Duration took);
+  void quantum(const Work& work, int prompt_rows, Duration predicted, Duration took);
   void missed() { missed_steps_.Increment(); }
   void load(int running, int waiting, double kv_usage);
   // Core-seconds while work waited: where they went, and how many the work needs at least.

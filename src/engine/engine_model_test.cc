@@ -69,7 +69,7 @@ class Host {
     engine.chunk_rows = options.chunk_rows;
     // Passes are left between layers: as predicted, one takes about a quantum, however fast this
     // machine is.
-    engine.itl_target = std::chrono::milliseconds(4);
+    engine.limits.itl_target = std::chrono::milliseconds(4);
     CostModel::Costs costs;
     costs.rows.fill(4e5);
     engine.costs = CostModel(costs);

@@ -30,7 +30,7 @@ class World {
     options_.mode = static_cast<Mode>(seed % 6);
     split_ = between(0, 3) > 0;
     options_.chunk_rows = between(1, 120);
-    options_.defaults.itl_target = std::chrono::microseconds(between(200, 20000));
+    options_.limits.itl_target = std::chrono::microseconds(between(200, 20000));
     CostModel::Costs costs;
     for (int i = 0; i < CostModel::kNodes; ++i) {
       costs.rows[static_cast<size_t>(i)] = between(1, 20) * 1e3 + 1e3 * CostModel::node_rows(i);
@@ -54,8 +54,8 @@ class World {
     };
     MetricsRegistry metrics("weft:", "m");
     EngineCore core(device, metrics, clock_, options_);
-    // In each step somebody advances by a row and a layer at least; what preemption throws away
-    // is bounded too, since the oldest never is.
+    // In each quantum somebody advances by a row and a layer at least, of twice as many rows as
+    // there are positions: preemption makes some run again.
     int64_t bound = 1000;
     int64_t steps = 0;
     const int arrival = between(0, 12);
@@ -136,7 +136,8 @@ class World {
     core.add(std::make_unique<Sequence>(entry.id, request, *request.seed, longest, entry.sink,
                                         clock_.now()));
     entries_.push_back(std::move(entry));
-    return 8 * (length + std::min(entries_.back().request.max_tokens, longest - length));
+    return int64_t{2} * FakeExecutor::kLayers *
+           (length + std::min(entries_.back().request.max_tokens, longest - length));
   }
 
   void cancel(EngineCore& core) {
@@ -156,7 +157,7 @@ class World {
                                .blocks = 16};
     FakeExecutor device(roomy, kVocab);
     MetricsRegistry metrics("weft:", "m");
-    CoreOptions options = options_;
+    EngineOptions options = options_;
     options.mode = Mode::kChunked;
     options.chunk_rows = 999;
     EngineCore core(device, metrics, clock_, options);
@@ -196,7 +197,7 @@ class World {
   std::mt19937 random_;
   ExecutorLimits limits_;
   bool split_ = false;
-  CoreOptions options_;
+  EngineOptions options_;
   FakeClock clock_;
   std::vector<Entry> entries_;
 };

@@ -82,10 +82,10 @@ class World {
     return {
         .slots = 16, .passes = 9, .rows = 1040, .output_rows = 16, .context = 4096, .blocks = 400};
   }
-  static CoreOptions options(Mode mode) {
-    CoreOptions options;
+  static EngineOptions options(Mode mode) {
+    EngineOptions options;
     options.mode = mode;
-    options.defaults.itl_target = kTarget;
+    options.limits.itl_target = kTarget;
     options.costs = small_model();
     return options;
   }
@@ -97,7 +97,7 @@ class World {
       request.prompt.push_back(static_cast<TokenId>(tokens() % 1000));
     request.max_tokens = outputs;
     request.sampling.temperature = 0;
-    request.deadlines = deadlines;
+    request.limits.deadlines = deadlines;
     auto sink = std::make_shared<TimedSink>(clock);
     core.add(std::make_unique<Sequence>(last_id, std::move(request), 1, core.context(), sink,
                                         clock.now()));
@@ -207,7 +207,7 @@ TEST(Weave, PromptsKeepTheirFloorWhenStreamsHaveNoSlack) {
   Request request;
   request.prompt = {1, 2, 3};
   request.max_tokens = 2000;
-  request.itl_target = milliseconds(1);
+  request.limits.itl_target = milliseconds(1);
   auto sink = std::make_shared<TimedSink>(world.clock);
   world.core.add(std::make_unique<Sequence>(77, std::move(request), 1, world.core.context(), sink,
                                             world.clock.now()));
@@ -218,6 +218,8 @@ TEST(Weave, PromptsKeepTheirFloorWhenStreamsHaveNoSlack) {
   // 400 ms of work at a fifth of the time.
   EXPECT_LE(seconds(prompt->times[0] - sent), 2.5);
   EXPECT_GT(world.core.missed_steps(), 0U);
+  EXPECT_EQ(world.metrics.counter("target_missed_quanta_total", "").Value(),
+            static_cast<double>(world.core.missed_steps()));
   EXPECT_FALSE(sink->end.has_value());
   world.core.cancel_all();
 }
@@ -289,7 +291,9 @@ TEST(Weave, ThreeTimesThePoolIsServed) {
   std::vector<std::shared_ptr<TimedSink>> sinks;
   for (int i = 0; i < 16; ++i) sinks.push_back(world.add(200 + 40 * i, 300));
   world.run();
-  EXPECT_GT(world.metrics.counter("num_preemptions_total", "").Value(), 0);
+  EXPECT_GT(world.core.preemptions(), 0U);
+  EXPECT_EQ(world.metrics.counter("num_preemptions_total", "").Value(),
+            static_cast<double>(world.core.preemptions()));
   EXPECT_EQ(world.core.blocks().held(), 0);
   World alone(Mode::kChunked);
   for (size_t i = 0; i < sinks.size(); ++i) {

@@ -5,7 +5,6 @@ namespace weft {
 void plan_chunked(const SchedulerState& state, const SchedulerLimits& limits, StepPlan& plan) {
   plan.clear();
   Planner planner(state, limits, plan);
-  if (!planner.all_idle()) return;
   const Planner::Tile tile = planner.choose_tile({.order = Planner::Order::kArrival,
                                                   .rows = std::min(limits.chunk_rows, limits.rows),
                                                   .fill = true});

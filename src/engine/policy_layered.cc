@@ -7,7 +7,6 @@ namespace weft {
 void plan_layered(const SchedulerState& state, const SchedulerLimits& limits, StepPlan& plan) {
   plan.clear();
   Planner planner(state, limits, plan);
-  if (!planner.all_idle()) return;
   const Planner::Tile tile =
       planner.choose_tile({.order = Planner::Order::kArrival, .rows = limits.rows});
   const int pass = planner.decode_pass();

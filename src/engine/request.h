@@ -34,11 +34,17 @@ enum class Deadline : uint8_t {
 };
 std::string_view deadline_name(Deadline deadline);  // "ttft_timeout", "token_timeout", ...
 
-// 0: none, or in a request: the engine's.
+// 0: none.
 struct Deadlines {
   Duration first_token{};
   Duration token{};
   Duration request{};
+};
+
+// 0: the engine's.
+struct RequestLimits {
+  Duration itl_target{};  // of the gaps between its tokens
+  Deadlines deadlines;
 };
 
 struct Request {
@@ -50,8 +56,7 @@ struct Request {
   std::vector<TokenId> end_ids;  // a token that ends the request; empty: none does (ignore_eos)
   int prompt_logprobs =
       -1;  // -1: none; n: for each prompt token but the first its logprob and the n likeliest
-  Duration itl_target{};  // of the gaps between its tokens; 0: the engine's
-  Deadlines deadlines;
+  RequestLimits limits;
 };
 
 struct EngineEvent {

@@ -22,8 +22,8 @@ Sequence::Sequence(RequestId id, Request request, uint64_t seed, int context,
 
 void Sequence::set_defaults(const RequestLimits& defaults) {
   const auto choose = [](Duration own, Duration other) { return own > Duration{} ? own : other; };
-  const Deadlines& own = request_.deadlines;
-  limits_.itl_target = choose(request_.itl_target, defaults.itl_target);
+  const Deadlines& own = request_.limits.deadlines;
+  limits_.itl_target = choose(request_.limits.itl_target, defaults.itl_target);
   limits_.deadlines = {.first_token = choose(own.first_token, defaults.deadlines.first_token),
                        .token = choose(own.token, defaults.deadlines.token),
                        .request = choose(own.request, defaults.deadlines.request)};

@@ -35,12 +35,6 @@ struct RequestTimes {
   uint64_t prompt_quanta = 0;
 };
 
-// What a request's limits are once the engine's have filled in those it does not set.
-struct RequestLimits {
-  Duration itl_target{};
-  Deadlines deadlines;
-};
-
 // Made by any thread, then owned and used by the engine thread.
 class Sequence {
  public:
@@ -53,7 +47,7 @@ class Sequence {
   Stage stage() const { return stage_; }
   bool finished() const { return stage_ == Stage::kFinished; }
   RequestTimes& times() { return times_; }
-  // Its own where it has them, else these.
+  // Its own limits where it has them, else these.
   void set_defaults(const RequestLimits& defaults);
   const RequestLimits& limits() const { return limits_; }
 

@@ -317,10 +317,10 @@ class CallParser {
     const auto time = [&](std::string_view name) {
       return std::chrono::milliseconds(fields_.integer(name, 0, 1, kMostMilliseconds));
     };
-    call_.itl_target = time("itl_target_ms");
-    call_.deadlines = {.first_token = time("ttft_timeout_ms"),
-                       .token = time("token_timeout_ms"),
-                       .request = time("request_timeout_ms")};
+    call_.limits.itl_target = time("itl_target_ms");
+    call_.limits.deadlines = {.first_token = time("ttft_timeout_ms"),
+                              .token = time("token_timeout_ms"),
+                              .request = time("request_timeout_ms")};
   }
 
   void parse_without_effect() {

@@ -57,8 +57,7 @@ struct ApiCall {
   bool continuous_usage = false;  // every chunk has the usage so far
   bool return_token_ids = false;
 
-  Duration itl_target{};  // 0: the server's
-  Deadlines deadlines;
+  RequestLimits limits;
 
   bool logprobs() const { return sampling.top_logprobs >= 0; }
 };

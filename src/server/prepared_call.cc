@@ -126,8 +126,7 @@ Request to_request(const PreparedCall& prepared, int answer, int context) {
   request.seed = call.seed;
   request.choice = static_cast<uint32_t>(answer % call.n);
   request.end_ids = prepared.end_ids;
-  request.itl_target = call.itl_target;
-  request.deadlines = call.deadlines;
+  request.limits = call.limits;
   if (call.echo && call.logprobs()) {
     request.prompt_logprobs = call.sampling.top_logprobs;
   } else if (request.max_tokens == 0) {

@@ -6,8 +6,12 @@ import struct
 
 
 class RawConnection:
-    def __init__(self, port, timeout=60):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+    def __init__(self, port, timeout=60, receive_buffer=None):
+        self.socket = socket.socket()
+        self.socket.settimeout(timeout)
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect(("127.0.0.1", port))
         self.buffer = b""
 
     def __enter__(self):

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from raw_http import RawConnection
 from weft_server import WeftServer, wait_until
 
 MODES = ["serial", "chunked", "layered", "fused", "split", "auto"]
@@ -90,6 +91,21 @@ def test_deadlines_of_the_server_hold_for_all(tiny_model):
         codes = [a.status_code for a in answers]
         assert 200 in codes and 504 in codes
         assert {a.json()["error"]["code"] for a in answers if a.status_code == 504} == {"ttft_timeout"}
+
+
+def test_a_client_that_does_not_read_ends_alone(tiny_model):
+    asked = {"max_tokens": 400, "temperature": 0.9, "seed": 5}
+    with WeftServer(tiny_model) as server:
+        alone = tokens_of(complete(server, [300, 301], **asked))
+        with RawConnection(server.port, receive_buffer=4096) as slow:
+            body = {"prompt": "a", "n": 128, "logprobs": 20, "max_tokens": 500, "ignore_eos": True, "stream": True}
+            slow.post("/v1/completions", body)
+            wait_until(lambda: server.metric("num_requests_running") > 0, "the slow client's request runs")
+            assert tokens_of(complete(server, [300, 301], **asked)) == alone
+            wait_until(lambda: "does not read" in server.logged(), "the slow client is given up")
+            wait_until(lambda: server.metric("num_requests_running") == 0, "its request ends")
+        assert server.metric("request_success_total", finished_reason="abort") > 0
+        assert tokens_of(complete(server, [300, 301], **asked)) == alone
 
 
 @pytest.mark.parametrize("name", ["itl_target_ms", "ttft_timeout_ms", "token_timeout_ms", "request_timeout_ms"])

@@ -302,7 +302,11 @@ std::function<void()> HttpSession::waker() {
       const auto session = weak.lock();
       if (!session) return;
       session->news_.cancel();
-      if (session->call_ && session->call_->overflowed()) session->abort();
+      if (session->call_ && session->call_->overflowed()) {
+        spdlog::warn("{}: ended, since its client does not read what it streams",
+                     session->call_->id());
+        session->abort();
+      }
     });
   };
 }

@@ -27,7 +27,7 @@ class EventInbox {
     int answer = 0;
     EngineEvent event;
   };
-  inline static constexpr size_t kMaxPendingBytes = 64U << 20U;
+  inline static constexpr size_t kMaxPendingBytes = 4U << 20U;  // some 20,000 tokens
 
   // wake: called on the pushing thread when the inbox stops being empty, and once when it
   // overflows; never after close() has returned. It must not block or throw.

@@ -1,0 +1,343 @@
+#pragma once
+// The vector cores' half of attention: the online softmax over tiles of 64 keys, restarted every
+// 512 keys, and the merging of these segments.
+
+#include <cstdint>
+
+#include "attention_merge.h"
+#include "attention_work.h"
+#include "kernel_operator.h"
+
+namespace weft_ascend {
+
+// Which of a tile's rows one vector core has: some tokens with all heads, or some heads of a lone
+// token. Row t * heads + h of the core is token t's head h.
+struct AttentionRows {
+  int32_t first;  // row of the tile
+  int32_t token;  // of the item, likewise head
+  int32_t tokens;
+  int32_t head;
+  int32_t heads;
+
+  __aicore__ inline int32_t Count() const { return tokens * heads; }
+};
+
+__aicore__ inline AttentionRows RowsOfVectorCore(const AttentionItem& item, int32_t core) {
+  AttentionRows rows = {0, 0, item.tokens, 0, item.heads};
+  if (item.tokens > 1) {
+    const int32_t half = CeilDiv(item.tokens, kVectorCores);
+    rows.token = core * half;
+    rows.tokens = core == 0 ? half : item.tokens - half;
+  } else {
+    const int32_t half = CeilDiv(item.heads, kVectorCores);
+    rows.head = core * half;
+    rows.heads = core == 0 ? half : item.heads - half;
+  }
+  rows.first = rows.token * item.heads + rows.head;
+  return rows;
+}
+
+// Of step k it makes the weights, then takes in step k - 1's weighted values. What the second half
+// needs of the first is kept twice: it may belong to the segment before.
+class AttentionVector {
+ public:
+  __aicore__ inline void Run(AscendC::TPipe& pipe, Team team, const AttentionArgs& args,
+                             bool split_keys) {
+    Init(pipe, team, args, split_keys);
+    AttentionSteps steps;
+    steps.Init(args, team, split_keys);
+    AttentionStep step = {};
+    AttentionStep before = {};
+    bool pending = false;
+    while (steps.Next(step)) {
+      Weights(step);
+      if (pending) Accumulate(before);
+      before = step;
+      pending = true;
+    }
+    if (pending) Accumulate(before);
+    TakeBackFlags();
+    AscendC::PipeBarrier<PIPE_ALL>();
+  }
+
+ private:
+  // Ids of flags, of two slots each but the last.
+  static constexpr int32_t kScores = 0;   // MTE2 and V
+  static constexpr int32_t kValues = 2;   // MTE2 and V
+  static constexpr int32_t kWeights = 0;  // V and MTE3
+  static constexpr int32_t kResult = 2;   // V and MTE3
+
+  static constexpr int32_t kRows = kAttentionVectorRows;
+  static constexpr int32_t kKeys = kBlockPositions;
+  static constexpr int32_t kScoresTile = kRows * kKeys;
+  static constexpr int32_t kValuesTile = kRows * kMaxHeadDim;
+  static constexpr int32_t kNumbers = kRows * kRowCopies;
+  // Stands for a score that is not seen: exp(this - any maximum) is 0, yet no infinity meets
+  // another.
+  static constexpr float kUnseen = -1.0e30f;
+
+  __aicore__ inline void Init(AscendC::TPipe& pipe, Team team, const AttentionArgs& args,
+                              bool split_keys) {
+    pipe.Reset();
+    pipe.InitBuffer(scores_, 2 * kScoresTile * sizeof(float));
+    pipe.InitBuffer(weights_, 2 * kScoresTile * sizeof(half));
+    pipe.InitBuffer(values_, 2 * kValuesTile * sizeof(float));
+    pipe.InitBuffer(part_values_, kValuesTile * sizeof(float));
+    pipe.InitBuffer(total_values_, kValuesTile * sizeof(float));
+    pipe.InitBuffer(out_half_, kValuesTile * sizeof(half));
+    pipe.InitBuffer(row_numbers_, 8 * kRows * sizeof(float));
+    pipe.InitBuffer(copies_, 9 * kNumbers * sizeof(float));
+
+    handover_.Init(args, team);
+    partials_.Init(args);
+    out_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(args.out));
+    head_dim_ = args.head_dim;
+    out_stride_ = args.out_stride;
+    scale_ = args.scale;
+    split_keys_ = split_keys;
+    core_ = static_cast<int32_t>(AscendC::GetSubBlockIdx());
+
+    const auto copies = copies_.Get<float>();
+    part_ = {copies[2 * kNumbers], copies[3 * kNumbers], part_values_.Get<float>()};
+    total_ = {copies[4 * kNumbers], copies[5 * kNumbers], total_values_.Get<float>()};
+    merge_.Init(copies[6 * kNumbers], kRows);
+    // Whole vectors of numbers are computed, whatever the count of rows: all must be numbers.
+    AscendC::Duplicate(row_numbers_.Get<float>(), 0.0f, 8 * kRows);
+    AscendC::PipeBarrier<PIPE_V>();
+
+    for (int32_t slot = 0; slot < 2; ++slot) {
+      AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(kScores + slot);
+      AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(kValues + slot);
+      AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kWeights + slot);
+    }
+    AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kResult);
+  }
+
+  __aicore__ inline void TakeBackFlags() {
+    for (int32_t slot = 0; slot < 2; ++slot) {
+      AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kScores + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kValues + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kWeights + slot);
+    }
+    AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kResult);
+  }
+
+  // weights = exp(scores * scale - the rows' maximum so far), in half for the cube core.
+  __aicore__ inline void Weights(const AttentionStep& step) {
+    const AttentionRows rows = RowsOfVectorCore(step.item, core_);
+    const int32_t count = rows.Count();
+    const int32_t slot = step.index & 1;
+    AscendC::CrossCoreWaitFlag(kScoresReady);
+    if (count > 0) {
+      const auto scores = scores_.Get<float>()[slot * kScoresTile];
+      const auto weights = weights_.Get<half>()[slot * kScoresTile];
+      const int32_t at = (slot * kAttentionRows + rows.first) * kKeys;
+      const auto size = count * kKeys;
+
+      AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kScores + slot);
+      AscendC::DataCopy(scores, handover_.scores[at], size);
+      AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(kScores + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(kScores + slot);
+      Softmax(step, rows, scores);
+
+      AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kWeights + slot);
+      AscendC::Cast(weights, scores, AscendC::RoundMode::CAST_RINT, size);
+      AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(kScores + slot);
+      AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(kWeights + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(kWeights + slot);
+      AscendC::DataCopy(handover_.weights[at], weights, size);
+      AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kWeights + slot);
+    }
+    AscendC::CrossCoreSetFlag<0x2, PIPE_MTE3>(kWeightsReady);
+  }
+
+  // Turns scores into weights, and brings the rows' maximum and sum up to date.
+  __aicore__ inline void Softmax(const AttentionStep& step, const AttentionRows& rows,
+                                 const AscendC::LocalTensor<float>& scores) {
+    const int32_t count = rows.Count();
+    const auto maximum = RowMaximum(step.segment);
+    const auto sum = RowSum(step.segment);
+    const auto tile_number = Numbers(4);
+    const auto new_maximum = Numbers(5);
+    const auto factor = Numbers(6);
+
+    AscendC::Muls(scores, scores, scale_, count * kKeys);
+    AscendC::PipeBarrier<PIPE_V>();
+    HideLaterKeys(step, rows, scores);
+    AscendC::WholeReduceMax(tile_number, scores, kKeys, count, 1, 1, kKeys / kRowCopies,
+                            AscendC::ReduceOrder::ORDER_ONLY_VALUE);
+    AscendC::PipeBarrier<PIPE_V>();
+    if (step.opens_segment) {
+      AscendC::Adds(maximum, tile_number, 0.0f, kRows);
+    } else {
+      AscendC::Max(new_maximum, maximum, tile_number, kRows);
+      AscendC::PipeBarrier<PIPE_V>();
+      AscendC::Sub(factor, maximum, new_maximum, kRows);
+      AscendC::PipeBarrier<PIPE_V>();
+      AscendC::Adds(maximum, new_maximum, 0.0f, kRows);
+      AscendC::Exp(factor, factor, kRows);
+    }
+    AscendC::PipeBarrier<PIPE_V>();
+
+    const auto copies = copies_.Get<float>()[8 * kNumbers];
+    CopyAlongRows(copies, maximum, count);
+    AscendC::PipeBarrier<PIPE_V>();
+    constexpr uint8_t kStride = kKeys / kRowCopies;
+    AscendC::Sub(scores, scores, copies, static_cast<uint64_t>(kKeys), count,
+                 AscendC::BinaryRepeatParams(1, 1, 0, kStride, kStride, 1));
+    AscendC::PipeBarrier<PIPE_V>();
+    AscendC::Exp(scores, scores, count * kKeys);
+    AscendC::PipeBarrier<PIPE_V>();
+
+    AscendC::WholeReduceSum(tile_number, scores, kKeys, count, 1, 1, kKeys / kRowCopies);
+    AscendC::PipeBarrier<PIPE_V>();
+    if (step.opens_segment) {
+      AscendC::Adds(sum, tile_number, 0.0f, kRows);
+    } else {
+      CopyAlongRows(Factors(step.index), factor, count);
+      AscendC::Mul(sum, sum, factor, kRows);
+      AscendC::PipeBarrier<PIPE_V>();
+      AscendC::Add(sum, sum, tile_number, kRows);
+    }
+    AscendC::PipeBarrier<PIPE_V>();
+  }
+
+  // A token sees its own position and those before.
+  __aicore__ inline void HideLaterKeys(const AttentionStep& step, const AttentionRows& rows,
+                                       const AscendC::LocalTensor<float>& scores) {
+    const int32_t seen_by_first = step.item.position + rows.token + 1 - step.tile * kKeys;
+    bool hidden = false;
+    for (int32_t token = 0; token < rows.tokens; ++token) {
+      const int32_t seen = seen_by_first + token;
+      if (seen >= kKeys) break;
+      uint64_t unseen[2] = {~0ULL, 0};
+      if (seen > 0) unseen[0] <<= seen;
+      AscendC::Duplicate(scores[token * rows.heads * kKeys], kUnseen, unseen, rows.heads, 1,
+                         kKeys / kRowCopies);
+      hidden = true;
+    }
+    if (hidden) AscendC::PipeBarrier<PIPE_V>();
+  }
+
+  // The segment's values so far: rescaled to the new maximum, plus this tile's.
+  __aicore__ inline void Accumulate(const AttentionStep& step) {
+    const AttentionRows rows = RowsOfVectorCore(step.item, core_);
+    const int32_t count = rows.Count();
+    const int32_t slot = step.index & 1;
+    AscendC::CrossCoreWaitFlag(kValuesReady);
+    if (count == 0) return;
+
+    const int32_t size = count * head_dim_;
+    const auto values = values_.Get<float>()[slot * kValuesTile];
+    AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kValues + slot);
+    AscendC::DataCopy(values, handover_.values[(slot * kAttentionRows + rows.first) * head_dim_],
+                      size);
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(kValues + slot);
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(kValues + slot);
+    if (step.opens_segment) {
+      // Decode's last partial result must have left.
+      if (split_keys_) AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kResult);
+      AscendC::Adds(part_.values, values, 0.0f, size);
+    } else {
+      ScaleRows(part_.values, Factors(step.index), count, head_dim_);
+      AscendC::PipeBarrier<PIPE_V>();
+      AscendC::Add(part_.values, part_.values, values, size);
+    }
+    AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(kValues + slot);
+    AscendC::PipeBarrier<PIPE_V>();
+    if (step.closes_segment) CloseSegment(step, rows);
+  }
+
+  __aicore__ inline void CloseSegment(const AttentionStep& step, const AttentionRows& rows) {
+    const int32_t count = rows.Count();
+    CopyAlongRows(part_.maximum, RowMaximum(step.segment), count);
+    CopyAlongRows(part_.sum, RowSum(step.segment), count);
+    AscendC::PipeBarrier<PIPE_V>();
+    if (split_keys_) {
+      StorePart(step.item, rows);
+      return;
+    }
+    merge_.Take(total_, part_, count, head_dim_, step.tile < kSegmentKeys / kKeys);
+    if (step.closes_item) StoreTotal(step.item, rows);
+  }
+
+  __aicore__ inline void StorePart(const AttentionItem& item, const AttentionRows& rows) {
+    const int64_t place = item.partial + rows.token;
+    const int32_t head = item.head + rows.head;
+    AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(kResult);
+    AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(kResult);
+    const int64_t next_row = partials_.Floats();
+    StoreTokens(partials_.Values(place, head), part_.values, rows, head_dim_, next_row);
+    StoreTokens(partials_.Maximum(place, head), part_.maximum, rows, kRowCopies, next_row);
+    StoreTokens(partials_.Sum(place, head), part_.sum, rows, kRowCopies, next_row);
+    AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kResult);
+  }
+
+  __aicore__ inline void StoreTotal(const AttentionItem& item, const AttentionRows& rows) {
+    const auto out_half = out_half_.Get<half>();
+    AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kResult);
+    merge_.Finish(total_, out_half, rows.Count(), head_dim_);
+    AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(kResult);
+    AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(kResult);
+    const int64_t to = static_cast<int64_t>(item.row + rows.token) * out_stride_ +
+                       static_cast<int64_t>(item.head + rows.head) * head_dim_;
+    StoreTokens(out_[to], out_half, rows, head_dim_, out_stride_);
+    AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kResult);
+    AscendC::PipeBarrier<PIPE_V>();
+  }
+
+  // from [tokens, heads, size] to where tokens are `stride` apart.
+  template <class T>
+  __aicore__ inline void StoreTokens(const AscendC::GlobalTensor<T>& to,
+                                     const AscendC::LocalTensor<T>& from, const AttentionRows& rows,
+                                     int32_t size, int64_t stride) {
+    constexpr int32_t kPerBlock = kUbAlign / static_cast<int32_t>(sizeof(T));
+    const int32_t length = rows.heads * size;
+    const int64_t gap = rows.tokens > 1 ? (stride - length) / kPerBlock : 0;
+    AscendC::DataCopy(to, from, AscendC::DataCopyParams(rows.tokens, length / kPerBlock, 0, gap));
+  }
+
+  // Each row's number eight times.
+  __aicore__ inline void CopyAlongRows(const AscendC::LocalTensor<float>& copies,
+                                       const AscendC::LocalTensor<float>& numbers, int32_t count) {
+    AscendC::Brcb(copies, numbers, CeilDiv(count, kRowCopies),
+                  AscendC::BrcbRepeatParams(1, kRowCopies));
+  }
+
+  // Numbers of the rows: 0 to 3 maximum and sum of two segments, then scratch.
+  __aicore__ inline AscendC::LocalTensor<float> Numbers(int32_t index) {
+    return row_numbers_.Get<float>()[index * kRows];
+  }
+  __aicore__ inline AscendC::LocalTensor<float> RowMaximum(int32_t segment) {
+    return Numbers(segment & 1);
+  }
+  __aicore__ inline AscendC::LocalTensor<float> RowSum(int32_t segment) {
+    return Numbers(2 + (segment & 1));
+  }
+  // By which a step's tile rescales the values before it: [rows, 8].
+  __aicore__ inline AscendC::LocalTensor<float> Factors(int32_t step) {
+    return copies_.Get<float>()[(step & 1) * kNumbers];
+  }
+
+  AscendC::TBuf<AscendC::TPosition::VECIN> scores_;
+  AscendC::TBuf<AscendC::TPosition::VECOUT> weights_;
+  AscendC::TBuf<AscendC::TPosition::VECIN> values_;
+  AscendC::TBuf<AscendC::TPosition::VECOUT> part_values_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> total_values_;
+  AscendC::TBuf<AscendC::TPosition::VECOUT> out_half_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> row_numbers_;  // [8][rows]
+  AscendC::TBuf<AscendC::TPosition::VECOUT> copies_;        // [9][rows, 8]
+  AscendC::GlobalTensor<half> out_;
+  AttentionHandover handover_;
+  AttentionPartials partials_;
+  AttentionMerge merge_;
+  AttentionPart part_;
+  AttentionPart total_;
+  int32_t head_dim_ = 0;
+  int32_t out_stride_ = 0;
+  float scale_ = 0.0f;
+  bool split_keys_ = false;
+  int32_t core_ = 0;
+};
+
+}  // namespace weft_ascend

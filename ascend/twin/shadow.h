@@ -1,0 +1,56 @@
+#pragma once
+// Who wrote and read each granule of a local buffer last. With the clocks of the pipes it tells at
+// once, whatever the order of execution, whether an access is ordered after the ones it depends on.
+
+#include <cstdint>
+#include <vector>
+
+#include "instruction.h"
+
+namespace weft::twin {
+
+enum class Hazard : uint8_t {
+  kNone,
+  kReadAfterWrite,
+  kWriteAfterRead,
+  kWriteAfterWrite,
+  kUnwritten
+};
+
+struct Conflict {
+  Hazard hazard = Hazard::kNone;
+  pipe_t pipe = PIPE_S;   // of the earlier access
+  uint32_t sequence = 0;  // its number in that pipe
+  uint32_t address = 0;   // where they meet
+};
+
+class Shadow {
+ public:
+  Shadow(Buffer buffer, uint32_t bytes);
+
+  // An access by instruction `sequence` of `pipe` at time `now`; records it and returns the first
+  // access it is not ordered after. With `must_be_written`, reading what was never written is one.
+  Conflict Read(pipe_t pipe, uint32_t sequence, const Clock& now, const Pieces& pieces,
+                bool must_be_written);
+  // `own_order`: the pipe keeps its own instructions apart.
+  Conflict Write(pipe_t pipe, uint32_t sequence, const Clock& now, const Pieces& pieces,
+                 bool own_order);
+
+  // The first `bytes` bytes count as never written.
+  void Forget(uint32_t bytes);
+  // All earlier instructions have ended: their numbers may be used again.
+  void Rewind();
+
+ private:
+  static constexpr int kReaders = 3;
+  struct Cell {
+    uint32_t write = 0;  // pipe in the upper 4 bits, number in the lower 28; 0: never
+    uint32_t read[kReaders] = {};
+  };
+
+  uint32_t shift_;  // log2 of the granule
+  pipe_t readers_[kReaders];
+  std::vector<Cell> cells_;
+};
+
+}  // namespace weft::twin

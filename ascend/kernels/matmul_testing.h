@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -111,8 +112,9 @@ class Problem {
 // Device memory with what a multiplication reads and writes.
 class OnDevice {
  public:
+  // `out_bytes`: of an element of the output.
   OnDevice(weft::twin::Device& device, const Problem& problem, int32_t out_bytes)
-      : device_(device), out_bytes_(out_bytes) {
+      : device_(device) {
     const Shape& shape = problem.shape();
     args_.rows = shape.rows;
     args_.inputs = shape.inputs;
@@ -166,7 +168,6 @@ class OnDevice {
 
  private:
   weft::twin::Device& device_;
-  int32_t out_bytes_;
   MatmulArgs args_ = {};
   std::vector<uint8_t> untouched_;
   std::vector<uint8_t*> memory_;

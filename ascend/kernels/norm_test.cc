@@ -72,8 +72,8 @@ class NormInput {
                                      std::span<const float>(expected.hidden)))
           << what;
       if (case_.weights) {
-        testing::expect_within(testing::row_of(out.normed, r, width + kGap, width),
-                               expected.normed, what);
+        testing::expect_within(testing::row_of(out.normed, r, width + kGap, width), expected.normed,
+                               what);
       }
       for (size_t i = case_.weights ? width : 0; i < width + kGap; ++i) {
         ASSERT_EQ(float{out.normed[r * (width + kGap) + i]}, kFill) << what << ": touched " << i;

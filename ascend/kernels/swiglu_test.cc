@@ -26,14 +26,13 @@ class SwiGluInput {
     Bench bench(seed);
     const auto begin = in_.begin() + first * stride();
     const auto out_values = static_cast<size_t>(rows * (width_ + kGap));
-    const SwiGluArgs args{
-        .gate_up = bench.put(std::vector<In>(begin, begin + rows * stride())),
-        .bias = bench.put(bias_),
-        .out = bench.put(std::vector<half>(out_values, half(0.5F))),
-        .rows = rows,
-        .width = width_,
-        .in_stride = stride(),
-        .out_stride = width_ + kGap};
+    const SwiGluArgs args{.gate_up = bench.put(std::vector<In>(begin, begin + rows * stride())),
+                          .bias = bench.put(bias_),
+                          .out = bench.put(std::vector<half>(out_values, half(0.5F))),
+                          .rows = rows,
+                          .width = width_,
+                          .in_stride = stride(),
+                          .out_stride = width_ + kGap};
     bench.run<&SwiGlu<In>>(blocks, args);
     return bench.get<half>(args.out, out_values);
   }

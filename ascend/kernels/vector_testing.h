@@ -91,9 +91,7 @@ class Random {
     const std::vector<float> values = floats(count, scale);
     return {values.begin(), values.end()};
   }
-  int32_t below(int32_t end) {
-    return std::uniform_int_distribution<int32_t>(0, end - 1)(engine_);
-  }
+  int32_t below(int32_t end) { return std::uniform_int_distribution<int32_t>(0, end - 1)(engine_); }
   float uniform() { return std::uniform_real_distribution<float>(0, 1)(engine_); }
   // Different numbers below `end`.
   std::vector<int32_t> places(size_t count, int32_t end) {
@@ -127,8 +125,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 // Each value within the error that belongs to it; what is too large for a half is an infinity.
-inline void expect_within(std::span<const half> got,
-                          std::span<const reference::Bounded> expected, const std::string& what) {
+inline void expect_within(std::span<const half> got, std::span<const reference::Bounded> expected,
+                          const std::string& what) {
   ASSERT_EQ(got.size(), expected.size()) << what;
   for (size_t i = 0; i < got.size(); ++i) {
     const double difference = std::abs(double{static_cast<float>(got[i])} - expected[i].value);

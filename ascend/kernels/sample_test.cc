@@ -33,7 +33,7 @@ SampleRow row_of(const weft::SamplingParams& params, double uniform, int32_t slo
 
 // How far a mass may be from the true one, in shares of it.
 double mass_error(size_t vocab) {
-  const auto tiles = static_cast<double>((vocab + 4095) / 4096);
+  const double tiles = std::ceil(static_cast<double>(vocab) / 4096);
   return (20 + 2 * std::log(static_cast<double>(vocab)) + tiles) * 0x1p-24;
 }
 
@@ -197,10 +197,9 @@ TEST(SampleTest, TiesAreCutByAscendingId) {
     for (const int levels : {1, 3}) {
       for (const int top_k : {0, 3, 64, 4200}) {
         for (const float top_p : {1.0F, 0.7F, 0.013F}) {
-          std::vector<float> logits;
-          for (int32_t i = 0; i < vocab; ++i) {
-            logits.push_back(static_cast<float>(random.below(levels)) *
-                             (random.below(2) == 0 ? -0.5F : 0.5F));
+          std::vector<float> logits(static_cast<size_t>(vocab));
+          for (float& x : logits) {
+            x = static_cast<float>(random.below(levels)) * (random.below(2) == 0 ? -0.5F : 0.5F);
           }
           batch.add(logits, row_of(params(0.8F, top_k, top_p), random.uniform()));
         }

@@ -1,4 +1,4 @@
-#include "reference/vector_ops.h"
+#include "vector_ops.h"
 
 #include <algorithm>
 #include <cmath>

@@ -13,18 +13,6 @@
 
 namespace weft_ascend {
 
-constexpr int32_t BarrierRounds(int32_t programs) {
-  int32_t rounds = 0;
-  while ((1 << rounds) < programs) ++rounds;
-  return rounds;
-}
-
-// Bytes of the flags of a team of so many blocks.
-constexpr int64_t BarrierBytes(int32_t blocks) {
-  const int32_t programs = blocks * kPrograms;
-  return static_cast<int64_t>(BarrierRounds(programs)) * programs * kFlagBytes;
-}
-
 // Which of its block's programs this one is: 0 the cube core's, then the vector cores'.
 __aicore__ inline int32_t ProgramOfBlock() {
   if ASCEND_IS_AIC {

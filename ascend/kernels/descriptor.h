@@ -1,10 +1,12 @@
 #pragma once
 // What the host hands to the resident kernel: plain structs in global memory. Plain C++: both
-// include this file. Every struct is made of whole words, so that a kernel can read it word by word.
+// include this file. Every struct is made of whole words, so that a kernel can read it word by
+// word.
 
 #include <cstdint>
 
 #include "attention_shapes.h"
+#include "sample_row.h"
 #include "shapes.h"
 
 namespace weft_ascend {
@@ -63,15 +65,11 @@ struct DeviceModel {
   GmAddress layer_weights;  // LayerWeights [layers]
   GmAddress rope_cos;       // float [context, rope_dims / 2]
   GmAddress rope_sin;
-  GmAddress kv_pool;      // [layers][blocks][kv heads][2][positions][head_dim] half
+  GmAddress kv_pool;  // [layers][blocks][kv heads][2][positions][head_dim] half
   int64_t kv_layer_bytes;
-  int64_t kv_block_bytes;  // of one layer
-  GmAddress slot_tokens;  // the last token of each slot, each on a line of its own
-  GmAddress passes;       // hidden states of passes between quanta: float [passes, pass_rows, hidden]
+  GmAddress slot_tokens;  // int32 [slots, kSlotStride]: the last token of each
+  GmAddress passes;  // hidden states of passes between quanta: float [passes, pass_rows, hidden]
 };
-
-// Tokens from one slot's to the next one's: each has a line of the scalar cache for itself.
-constexpr int32_t kSlotTokenStride = 16;
 
 // Memory of a group's quanta, by stream. All rows of a quantum lie together.
 struct Workspace {
@@ -96,9 +94,9 @@ struct PassEntry {
   int32_t pass;
   int32_t first_row;
   int32_t rows;
-  int32_t sends;        // a board; -1: none
-  int64_t sends_base;   // that this use of the board counts from
-  int32_t follows;      // a board that another quantum sends to; -1: none
+  int32_t sends;       // a board; -1: none
+  int64_t sends_base;  // that this use of the board counts from
+  int32_t follows;     // a board that another quantum sends to; -1: none
   int32_t reserved;
   int64_t follows_base;
 };
@@ -111,29 +109,9 @@ struct RowTables {
   int32_t prefill_segments;
   int32_t decode_segments;
   int32_t reserved;
-  GmAddress positions;   // int32 [rows]
-  GmAddress kv_rows;     // int32 [rows] block * kBlockPositions + position in it
-  GmAddress segments;    // AttentionSegment [prefill_segments + decode_segments]
-};
-
-// How a row's token is drawn (sample.h): of each row that reaches the head at once.
-struct SampleEntry {
-  int32_t slot;         // -1: nobody's, whose token the host draws from the logits
-  int32_t target;       // -1: sample
-  int32_t log_sum_exp;  // 0: not wanted
-  float inverse_temperature;
-  int32_t top_k;
-  float top_p;
-  float floor;
-  float uniform;
-};
-
-struct SampleAnswer {
-  int32_t token;
-  int32_t finite;
-  float logit;
-  float log_sum_exp;
-  int32_t unused[4];
+  GmAddress positions;  // int32 [rows]
+  GmAddress kv_rows;    // int32 [rows] block * kBlockPositions + position in it
+  GmAddress segments;   // AttentionSegment [prefill_segments + decode_segments]
 };
 
 // One quantum: the rows of all its passes through layers [layer_begin, layer_end), and perhaps
@@ -152,14 +130,14 @@ struct Descriptor {
   int32_t samples_here;  // some of these are drawn here
   int32_t all_output;    // every row reaches the head, in order
   RowTables rows;
-  RowTables outputs;     // of the rows that reach the head, where not all do
-  GmAddress tokens;      // int32 [rows]; -1 - slot: that slot's last token
-  GmAddress pass_table;  // PassEntry [passes]
-  GmAddress block_table; // int32, of all segments
-  GmAddress fresh;       // int32 [fresh_blocks]
-  GmAddress output_rows; // int32 [outputs.rows] index among the rows
-  GmAddress samples;     // SampleEntry [head_rows]
-  GmAddress results;     // SampleAnswer [head_rows]
+  RowTables outputs;      // of the rows that reach the head, where not all do
+  GmAddress tokens;       // int32 [rows]; -1 - slot: that slot's last token
+  GmAddress pass_table;   // PassEntry [passes]
+  GmAddress block_table;  // int32, of all segments
+  GmAddress fresh;        // int32 [fresh_blocks]
+  GmAddress output_rows;  // int32 [outputs.rows] index among the rows
+  GmAddress samples;      // SampleRow [head_rows]
+  GmAddress results;      // SampleResult [head_rows]
 };
 
 // An entry of a ring.
@@ -174,13 +152,13 @@ struct RingEntry {
 struct Launch {
   int32_t blocks[kRings];  // of the launch: the first ones serve ring 0
   int32_t ring_entries;
-  int32_t passes;          // boards
-  int64_t epoch_quanta;    // of a ring; then the kernel ends
+  int32_t boards_count;
+  int64_t epoch_quanta;  // of a ring; then the kernel ends
   int64_t spin_cap;
-  GmAddress model;              // DeviceModel
-  GmAddress workspaces;         // Workspace [kRings]: kTeamDecode has the second
-  GmAddress ring_heads[kRings]; // a flag that the host writes: entries published
-  GmAddress rings[kRings];      // RingEntry [ring_entries]
+  GmAddress model;               // DeviceModel
+  GmAddress workspaces;          // Workspace [kRings]: kTeamDecode has the second
+  GmAddress ring_heads[kRings];  // a flag that the host writes: entries published
+  GmAddress rings[kRings];       // RingEntry [ring_entries]
   GmAddress barriers[kTeamKinds];
   GmAddress decisions;  // a flag for each kind of team: quanta decided on, wanted or not
   GmAddress boards;     // a flag for each
@@ -236,9 +214,9 @@ struct ProgramReport {
   int32_t place;
   int32_t layer;
   int32_t unused0;
-  int64_t operator_cycles;  // up to the last quantum that it has ended
+  int64_t operator_cycles;  // of the epoch, up to the last quantum that it has ended
   int64_t barrier_cycles;
-  int64_t unused1[60];  // to the next flag's distance
+  int64_t unused1[4];  // to the end of the line
 };
 
 }  // namespace weft_ascend

@@ -6,13 +6,10 @@
 //            qkv = normed x W                             cube
 //            (wait for the passes that this one follows)
 //            queries, and keys and values in the cache    vector   head norm, rotation
-//            attention                                    both     prompts', then streams' and merge
-//            (send the layer)
-//            update = attention x W                       cube
-//            normed = rms_norm(hidden += update)          vector
-//            gate_up = normed x W                         cube
-//            ffn = silu(gate) * up                        vector
-//            update = ffn x W                             cube
+//            attention                                    both     prompts', then streams' and
+//            merge (send the layer) update = attention x W                       cube normed =
+//            rms_norm(hidden += update)          vector gate_up = normed x W cube ffn = silu(gate)
+//            * up                        vector update = ffn x W                             cube
 // In the last layer rows that do not reach the head have their keys and values stored and are then
 // left out.
 
@@ -30,10 +27,7 @@
 
 namespace weft_ascend {
 
-// The host knows these from descriptor.h.
-static_assert(kSlotTokenStride == kSlotStride, "the table of slots");
-static_assert(sizeof(SampleEntry) == sizeof(SampleRow), "what is asked of a sample");
-static_assert(sizeof(SampleAnswer) == sizeof(SampleResult), "what becomes of it");
+static_assert(MatmulInt8WorkspaceBytes(1) == kInt8BlockBytes, "the host takes as much");
 
 class LayerProgram {
  public:
@@ -54,12 +48,12 @@ class LayerProgram {
     ReadStruct(descriptor, d_);
     kind_ = d_.team;
     team_ = program_.TeamOf(kind_);
-    ReadStruct(Pointer(program_.launch().workspaces) +
-                   (kind_ == kTeamDecode ? 1 : 0) * sizeof(Workspace),
-               memory_);
+    ReadStruct(
+        Pointer(program_.launch().workspaces) + (kind_ == kTeamDecode ? 1 : 0) * sizeof(Workspace),
+        memory_);
     all_ = {d_.rows, memory_.hidden, memory_.normed};
-    outputs_ = d_.all_output != 0 ? all_ : Rows{d_.outputs, memory_.output_hidden,
-                                                memory_.output_normed};
+    outputs_ =
+        d_.all_output != 0 ? all_ : Rows{d_.outputs, memory_.output_hidden, memory_.output_normed};
     updates_ = false;
     program_.StartClock();
     if (d_.layer_begin < d_.layer_end && !RunLayers()) return false;
@@ -188,8 +182,7 @@ class LayerProgram {
   __aicore__ inline bool KeysOfAllRows() {
     program_.At(kInQkv, layer_);
     const GmAddress keys = memory_.qkv + QueryWidth() * sizeof(float);
-    Multiply<float>(weights_.keys, all_.normed, model_.hidden, keys, QkvWidth(),
-                    all_.tables.rows);
+    Multiply<float>(weights_.keys, all_.normed, model_.hidden, keys, QkvWidth(), all_.tables.rows);
     if (!Sync(Work::kCube) || !AwaitSenders()) return false;
     program_.At(kInStore, layer_);
     RotaryStore(pipe_, team_, Rotary(all_, false, true));

@@ -4,17 +4,15 @@
 
 #include <cstdint>
 
-#include "kernel_operator.h"
 #include "descriptor.h"
+#include "kernel_operator.h"
 
 namespace weft_ascend {
 
 constexpr int32_t kLineBytes = 64;  // of the scalar cache
 constexpr int32_t kLineWords = kLineBytes / 4;
 
-__aicore__ inline GM_ADDR Pointer(GmAddress address) {
-  return reinterpret_cast<GM_ADDR>(address);
-}
+__aicore__ inline GM_ADDR Pointer(GmAddress address) { return reinterpret_cast<GM_ADDR>(address); }
 
 __aicore__ inline void RefreshLine(const AscendC::GlobalTensor<uint32_t>& line) {
   AscendC::DataCacheCleanAndInvalid<uint32_t, AscendC::CacheLine::SINGLE_CACHE_LINE,

@@ -8,15 +8,10 @@
 
 #include <cstdint>
 
+#include "flag_layout.h"
 #include "kernel_operator.h"
-#include "shapes.h"
 
 namespace weft_ascend {
-
-// Flags lie so far apart, that no two share a line.
-constexpr int32_t kFlagBytes = 512;
-// A flag at this value ends every wait: its writer has given up, and so does who reads it.
-constexpr int64_t kAborted = INT64_MAX;
 
 // How a wait ended.
 enum class WaitEnd : int32_t {

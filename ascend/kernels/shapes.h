@@ -29,6 +29,9 @@ constexpr int32_t kMaxBlocks = 64;
 // SyncAll's.
 constexpr int32_t kOperatorFlags = 11;
 
+// Bytes that a multiplication with int8 weights needs for each block of its team.
+constexpr int64_t kInt8BlockBytes = 256 * 1024;
+
 constexpr int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
 constexpr int32_t RoundUp(int32_t a, int32_t b) { return CeilDiv(a, b) * b; }
 constexpr int64_t RoundUp64(int64_t a, int64_t b) { return (a + b - 1) / b * b; }

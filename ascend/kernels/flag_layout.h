@@ -1,0 +1,28 @@
+#pragma once
+// Where flags lie in global memory, and how many there are. Plain C++: host and kernels include
+// this file.
+
+#include <cstdint>
+
+#include "shapes.h"
+
+namespace weft_ascend {
+
+// Flags lie so far apart that no two share a line, nor a write-back.
+constexpr int32_t kFlagBytes = 512;
+// A flag at this value ends every wait: its writer has given up, and so does who reads it.
+constexpr int64_t kAborted = INT64_MAX;
+
+constexpr int32_t BarrierRounds(int32_t programs) {
+  int32_t rounds = 0;
+  while ((1 << rounds) < programs) ++rounds;
+  return rounds;
+}
+
+// Bytes of the flags of a team of so many blocks.
+constexpr int64_t BarrierBytes(int32_t blocks) {
+  const int32_t programs = blocks * kPrograms;
+  return static_cast<int64_t>(BarrierRounds(programs)) * programs * kFlagBytes;
+}
+
+}  // namespace weft_ascend

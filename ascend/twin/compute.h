@@ -29,6 +29,9 @@ struct Product {
 };
 void multiply_add(const Product& product);
 
+// For tests: the plain loops even where the CPU has better instructions.
+void use_plain_arithmetic(bool plain);
+
 // Sum of a repeat's elements as the vector core adds them: neighbours, then neighbouring sums.
 float tree_sum(const float* values, uint32_t count);
 

@@ -32,6 +32,9 @@ struct RowPadding {
   std::array<uint8_t, 8> value{};
 };
 
+// To global memory, adding to what is there if `add` says so (1 + Element).
+void store_global(uint8_t* to, const std::byte* from, uint32_t bytes, uint8_t add);
+
 void copy_in(const Call& call, const LocalMemory& target, const void* source,
              const RowsOfBytes& rows, const RowPadding* padding);
 void copy_out(const Call& call, void* target, const LocalMemory& source, const RowsOfBytes& rows,

@@ -35,6 +35,7 @@ class ScalarCache {
   // The slot where the line belongs; who is in it must be written back first.
   CacheLineState& SlotOf(const uint8_t* line) { return lines_[Slot(line)]; }
   CacheLineState& At(size_t index) { return lines_[index]; }
+  const CacheLineState& At(size_t index) const { return lines_[index]; }
   void Fill(CacheLineState& slot, uint8_t* line);
   void Clear();
 

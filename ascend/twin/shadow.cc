@@ -38,7 +38,9 @@ Shadow::Shadow(Buffer buffer, uint32_t bytes)
 }
 
 Conflict Shadow::Read(pipe_t pipe, uint32_t sequence, const Clock& now, const Pieces& pieces,
-                      bool must_be_written) {
+                      bool must_be_written, bool own_order) {
+  Clock clock = now;
+  if (own_order) clock.ended[pipe] = std::max(clock.ended[pipe], sequence - 1);
   int slot = -1;  // the scalar unit's reads have ended when it goes on
   for (int i = 0; i < kReaders; ++i) {
     if (readers_[i] == pipe) slot = i;
@@ -51,7 +53,7 @@ Conflict Shadow::Read(pipe_t pipe, uint32_t sequence, const Clock& now, const Pi
       Cell& cell = cells_[index];
       const auto writer = static_cast<pipe_t>(cell.write >> kNumberBits);
       const uint32_t number = cell.write & kNumber;
-      if (number > now.ended[writer] && !(writer == pipe && number == sequence)) [[unlikely]] {
+      if (number > clock.ended[writer] && !(writer == pipe && number == sequence)) [[unlikely]] {
         if (conflict.hazard == Hazard::kNone) {
           conflict = {Hazard::kReadAfterWrite, writer, number, index << shift_};
         }

@@ -30,9 +30,9 @@ class Shadow {
 
   // An access by instruction `sequence` of `pipe` at time `now`; records it and returns the first
   // access it is not ordered after. With `must_be_written`, reading what was never written is one.
-  Conflict Read(pipe_t pipe, uint32_t sequence, const Clock& now, const Pieces& pieces,
-                bool must_be_written);
   // `own_order`: the pipe keeps its own instructions apart.
+  Conflict Read(pipe_t pipe, uint32_t sequence, const Clock& now, const Pieces& pieces,
+                bool must_be_written, bool own_order);
   Conflict Write(pipe_t pipe, uint32_t sequence, const Clock& now, const Pieces& pieces,
                  bool own_order);
 

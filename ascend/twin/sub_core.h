@@ -57,9 +57,13 @@ class SubCore {
   // Ends the launch with a fault at `where`.
   [[noreturn]] void Fail(const Where& where, std::string what);
 
+  // From an instruction that is carried out: the launch ends with a fault at its call.
+  void Refuse(std::string what);
+
   // The next instruction of `pipe`. Its accesses follow, then Issue.
   void Begin(pipe_t pipe, const char* name, const Where& where);
-  void Reads(Buffer buffer, const Pieces& pieces, bool must_be_written = false);
+  void Reads(Buffer buffer, const Pieces& pieces, bool must_be_written = false,
+             bool own_order = false);
   void Writes(Buffer buffer, const Pieces& pieces, bool own_order = false);
   // A range of global memory that the instruction touches.
   void Touches(const void* start, uint64_t bytes);
@@ -93,9 +97,7 @@ class SubCore {
                   const Where& where);
 
   std::byte* memory(Buffer buffer) { return memory_[static_cast<int>(buffer)].data(); }
-  uint32_t capacity(Buffer buffer) const {
-    return static_cast<uint32_t>(memory_[static_cast<int>(buffer)].size());
-  }
+  uint32_t capacity(Buffer buffer) const { return capacity_[static_cast<int>(buffer)]; }
   // A buffer of this sub core at all? The vector cores have UB, the cube core the others.
   bool has(Buffer buffer) const { return (buffer == Buffer::kUb) != is_cube(); }
 
@@ -103,10 +105,10 @@ class SubCore {
   std::array<uint8_t, kHardEvents>& event_pool() { return event_pool_; }
   // Ids whose flag a queue has set and waits for when the buffer is used again.
   std::array<uint8_t, kHardEvents>& release_flags() { return release_flags_; }
-  // Nothing in the local buffers counts as written any more.
-  void ForgetBuffers();
+  // The first bytes of a buffer count as never written.
+  void ForgetBuffer(Buffer buffer, uint32_t bytes);
+  bool has_pipe = false;  // a TPipe lives
 
-  uint64_t unit_mask() const { return atomic_; }
   void set_atomic(uint8_t kind) { atomic_ = kind; }
   uint8_t atomic() const { return atomic_; }
 
@@ -123,7 +125,10 @@ class SubCore {
   std::string WaitingPlace() const;
   void Abandon();
   void AddCross(int id);
-  bool CrossBalanced(std::string* what, Where* where) const;
+  // Raises a fault for a flag between the cores of the block that nobody waited for.
+  void CheckCrossFlags();
+  // For a deadlock's report: values that were set and never left the scalar cache.
+  std::string DirtyLines() const;
   const Counters& counters() const { return counters_; }
   const Where& where() const { return where_; }
 
@@ -139,14 +144,12 @@ class SubCore {
   };
   struct Polled {
     const uint8_t* address;
+    uint32_t bytes;
     uint64_t value;
   };
   struct Past {
     Where where;
     const char* name = "";
-  };
-  struct LineOnItsWay {
-    CacheLineState line;
   };
   struct Flag {
     int16_t set = 0;      // carried out and not yet waited for
@@ -169,26 +172,32 @@ class SubCore {
   Flag& flag(AscendC::HardEvent event, int64_t id) {
     return flags_[static_cast<int>(event) * kEventIds + static_cast<int>(id)];
   }
-  CacheLineState& Fetch(uint8_t* line, const Where& where);
+  CacheLineState& Fetch(uint8_t* line);
   void WriteBack(CacheLineState& slot);
   void Land(size_t index);
   bool PolledChanged() const;
-  void NotePoll(const uint8_t* address, uint64_t value);
+  void NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, const Where& where);
+  std::string UndoMessage(const CacheLineState& line) const;
   void Effect() { polled_.clear(), repeats_ = 0; }
   void Count(pipe_t pipe);
   void RewindIfNeeded();
-  bool FaultIfUnbalanced();
+  void FaultIfUnbalanced();
+  std::string Describe(const Conflict& conflict, Buffer buffer, bool write) const;
+  void Raise(const Where& where, std::string what);
+  [[noreturn]] void Stop();
 
   Machine& machine_;
   int core_, block_ = 0, blocks_ = 0;
   Role role_;
-  std::array<std::vector<std::byte>, kBuffers> memory_;
+  std::array<uint32_t, kBuffers> capacity_;
+  std::array<std::vector<std::byte>, kBuffers> memory_;  // taken when the first program starts
   std::vector<Shadow> shadows_;
   std::array<InstructionQueue, kPipes> queues_;
   uint32_t queued_ = 0;  // a bit for each pipe with instructions
   std::array<Clock, kPipes> clocks_;
   std::array<uint32_t, kPipes> sequence_{};
   static constexpr uint32_t kPast = 512;
+  static constexpr uint32_t kPatience = 4;  // repeated looks before a program counts as polling
   std::array<std::vector<Past>, kPipes> past_;
   std::vector<Flag> flags_;
   std::array<int, kCrossFlags> cross_{};
@@ -213,6 +222,7 @@ class SubCore {
     Where where;
   } issuing_;
   Where where_;  // of the wait
+  Where carried_out_;
   AscendC::HardEvent wait_event_ = AscendC::HardEvent::MAX;
   int wait_id_ = 0;
   std::vector<Polled> polled_;

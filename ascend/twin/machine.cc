@@ -1,0 +1,221 @@
+#include "machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace weft::twin {
+namespace {
+
+constexpr uint64_t kAlignment = 512;
+
+}  // namespace
+
+GlobalMemory::~GlobalMemory() {
+  for (auto& [start, range] : ranges_) {
+    if (range.owned) std::free(range.start);
+  }
+}
+
+void* GlobalMemory::Allocate(uint64_t bytes) {
+  const uint64_t rounded =
+      (std::max<uint64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  if (rounded < bytes || used_ + rounded > capacity_) return nullptr;
+  auto* memory = static_cast<uint8_t*>(std::aligned_alloc(kAlignment, rounded));
+  if (memory == nullptr) return nullptr;
+  // A NaN as half and as float; only what is small enough to be worth it.
+  std::memset(memory, 0x7f, std::min<uint64_t>(rounded, uint64_t{16} << 20));
+  used_ += rounded;
+  ranges_[memory] = {memory, bytes, true};
+  return memory;
+}
+
+void GlobalMemory::Add(void* memory, uint64_t bytes) {
+  auto* start = static_cast<uint8_t*>(memory);
+  ranges_[start] = {start, bytes, false};
+}
+
+bool GlobalMemory::Remove(void* memory, bool owned) {
+  const auto found = ranges_.find(static_cast<uint8_t*>(memory));
+  if (found == ranges_.end() || found->second.owned != owned) return false;
+  if (owned) {
+    used_ -=
+        (std::max<uint64_t>(found->second.bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+    std::free(memory);
+  }
+  ranges_.erase(found);
+  return true;
+}
+
+const GlobalRange* GlobalMemory::Find(const void* start, uint64_t bytes) const {
+  const auto* first = static_cast<const uint8_t*>(start);
+  auto range = ranges_.upper_bound(first);
+  if (range == ranges_.begin()) return nullptr;
+  --range;
+  const uint64_t offset = static_cast<uint64_t>(first - range->second.start);
+  const bool inside = offset <= range->second.bytes && bytes <= range->second.bytes - offset;
+  return inside ? &range->second : nullptr;
+}
+
+Machine::Machine(Options options)
+    : injection(options.injection),
+      options_(std::move(options)),
+      memory_(options_.chip.hbm_bytes),
+      cores_(static_cast<size_t>(std::max(1, options_.chip.cores))),
+      rng_(options_.seed) {
+  for (size_t core = 0; core < cores_.size(); ++core) {
+    for (int i = 0; i < 3; ++i) {
+      cores_[core].sub_cores[i] = std::make_unique<SubCore>(*this, static_cast<int>(core),
+                                                            static_cast<Role>(i), options_.chip);
+    }
+  }
+}
+
+void Machine::Launch(Kernel kernel, int blocks, std::span<const std::byte> arguments) {
+  launches_.push_back({kernel, blocks, {arguments.begin(), arguments.end()}});
+}
+
+void Machine::Raise(Fault raised) {
+  if (!fault) fault = std::move(raised);
+}
+
+// No more blocks than cores run at once; the others of a launch wait for one to become free.
+void Machine::StartBlocks() {
+  while (!launches_.empty()) {
+    Launched& launch = launches_.front();
+    if (next_block_ == 0 && busy_ == 0) ++launch_number_;
+    for (Core& core : cores_) {
+      if (next_block_ == launch.blocks) break;
+      if (core.block >= 0) continue;
+      core.block = next_block_++;
+      core.half_sets = {};
+      ++busy_;
+      slow_ = static_cast<uint32_t>(rng_.Next()) & static_cast<uint32_t>(rng_.Next());
+      for (auto& sub_core : core.sub_cores) {
+        sub_core->Start(launch.kernel, launch.arguments.data(), core.block, launch.blocks,
+                        rng_.Next(), options_.order);
+        running_.push_back(sub_core.get());
+      }
+    }
+    if (next_block_ < launch.blocks || busy_ > 0) return;
+    launches_.pop_front();
+    next_block_ = 0;
+  }
+}
+
+// Frees the cores whose block has ended; true if there was one.
+bool Machine::FinishBlocks() {
+  bool any = false;
+  for (Core& core : cores_) {
+    if (core.block < 0) continue;
+    const bool ended = std::all_of(core.sub_cores.begin(), core.sub_cores.end(),
+                                   [](const auto& sub_core) { return sub_core->finished(); });
+    if (!ended) continue;
+    for (const auto& sub_core : core.sub_cores) {
+      sub_core->CheckCrossFlags();
+      std::erase(running_, sub_core.get());
+    }
+    core.block = -1;
+    --busy_;
+    any = true;
+  }
+  return any;
+}
+
+// Everybody's turn, in order; false if nobody could do anything.
+bool Machine::Sweep() {
+  bool any = false;
+  for (size_t i = 0; i < running_.size() && !fault; ++i) any |= running_[i]->Turn();
+  return any;
+}
+
+bool Machine::LookAgain() {
+  bool any = false;
+  for (size_t i = 0; i < running_.size() && !fault; ++i) any |= running_[i]->LookAgain();
+  return any;
+}
+
+Outcome Machine::Run(uint64_t budget, bool wait_for_host) {
+  // The program that runs is a variable of the process: devices take turns.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  const uint64_t end = budget > ~instructions ? ~uint64_t{0} : instructions + budget;
+  uint64_t turns = 0;
+  while (!fault) {
+    StartBlocks();
+    if (running_.empty()) return Outcome::kEnded;
+    if (instructions >= end || (end != ~uint64_t{0} && ++turns > 16 * budget)) {
+      return Outcome::kPaused;
+    }
+    uint32_t idle = 0;
+    bool progress = false;
+    for (uint32_t i = 0; i < 64 && idle < 2 * running_.size() && !fault; ++i) {
+      SubCore& chosen = *running_[rng_.Below(static_cast<uint32_t>(running_.size()))];
+      if ((slow_ >> (chosen.core() % 32) & 1) != 0 && rng_.Below(8) != 0) continue;
+      const bool done = chosen.Turn();
+      progress |= done;
+      idle = done ? 0 : idle + 1;
+    }
+    if (FinishBlocks() || progress || fault) continue;
+    if (Sweep()) continue;
+    const bool pollers = std::any_of(running_.begin(), running_.end(),
+                                     [](const SubCore* core) { return core->polling(); });
+    if (pollers && wait_for_host) return Outcome::kIdle;
+    bool woken = false;
+    for (int round = 0; pollers && round < options_.poll_rounds && !woken && !fault; ++round) {
+      woken = LookAgain();
+    }
+    if (!woken && !fault) RaiseDeadlock();
+  }
+  Abandon();
+  return Outcome::kFault;
+}
+
+void Machine::RaiseDeadlock() {
+  std::string text = "deadlock: nobody can go on";
+  const Launched& launch = launches_.front();
+  if (next_block_ < launch.blocks) {
+    text += fmt::format("; {} of {} blocks have not begun, since the chip has {} cores",
+                        launch.blocks - next_block_, launch.blocks, cores_.size());
+  }
+  const SubCore* first = nullptr;
+  for (const SubCore* core : running_) {
+    const std::string place = core->WaitingPlace();
+    if (place.empty()) continue;
+    if (first == nullptr || (first->where().line() == 0 && core->where().line() != 0)) first = core;
+    text += "\n  " + place;
+  }
+  for (const SubCore* core : running_) text += core->DirtyLines();
+  Fault raised;
+  if (first != nullptr) {
+    raised.block = first->block();
+    raised.core = first->role_name();
+    raised.file = first->where().file_name();
+    raised.line = static_cast<int>(first->where().line());
+  }
+  raised.what = std::move(text);
+  Raise(std::move(raised));
+}
+
+void Machine::Abandon() {
+  for (Core& core : cores_) {
+    for (auto& sub_core : core.sub_cores) sub_core->Abandon();
+    core.block = -1;
+  }
+  running_.clear();
+  launches_.clear();
+  next_block_ = 0;
+  busy_ = 0;
+}
+
+void Machine::Reset() {
+  Abandon();
+  fault.reset();
+  line_writers.clear();
+}
+
+}  // namespace weft::twin

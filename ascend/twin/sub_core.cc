@@ -1,0 +1,395 @@
+#include "sub_core.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/check.h"
+#include "machine.h"
+
+namespace weft::twin {
+
+SubCore* current_sub_core = nullptr;
+
+namespace {
+
+constexpr uint32_t kQuantum = 64;  // instructions between pauses of a program that need not pause
+constexpr uint32_t kRewind = 1u << 26;
+
+std::string place(const Where& where) {
+  return fmt::format("{}:{}", where.file_name(), where.line());
+}
+
+}  // namespace
+
+SubCore::SubCore(Machine& machine, int core, Role role, const Chip& chip)
+    : machine_(machine), core_(core), role_(role), flags_(kHardEvents * kEventIds) {
+  if (role == Role::kCube) {
+    capacity_ = {0, chip.l1_bytes, chip.l0a_bytes, chip.l0b_bytes, chip.l0c_bytes};
+  } else {
+    capacity_ = {chip.ub_bytes, 0, 0, 0, 0};
+  }
+}
+
+const char* SubCore::role_name() const {
+  constexpr const char* kNames[] = {"AIC", "AIV 0", "AIV 1"};
+  return kNames[static_cast<int>(role_)];
+}
+
+void SubCore::Start(Kernel kernel, const std::byte* arguments, int block, int blocks, uint64_t seed,
+                    Order order) {
+  kernel_ = kernel, arguments_ = arguments, block_ = block, blocks_ = blocks;
+  rng_ = Rng(seed);
+  order_ = order == Order::kDrawn ? static_cast<Order>(1 + rng_.Below(3)) : order;
+  for (int i = 0; i < kBuffers; ++i) {
+    // A pattern that is a NaN as half and as float.
+    memory_[i].assign(capacity_[i], std::byte{0x7f});
+    if (shadows_.size() < kBuffers) shadows_.emplace_back(static_cast<Buffer>(i), capacity_[i]);
+    shadows_[i].Forget(capacity_[i]);
+  }
+  for (auto& queue : queues_) queue.clear();
+  queued_ = 0;
+  clocks_ = {};
+  sequence_ = {};
+  sequence_.fill(1);
+  for (Flag& flag : flags_) flag = {};
+  cross_ = {}, cross_waits_ = {};
+  event_pool_ = {}, release_flags_ = {};
+  atomic_ = 0;
+  has_pipe = false;
+  cache_.Clear();
+  on_their_way_.clear();
+  Effect();
+  quantum_ = 1 + rng_.Below(kQuantum);
+  state_ = State::kReady;
+  finished_ = false;
+  fiber_.Start(&SubCore::Main, this);
+}
+
+void SubCore::Main(void* argument) {
+  auto& self = *static_cast<SubCore*>(argument);
+  self.kernel_(self.arguments_);
+  self.where_ = {};
+  self.Block(State::kDrain);
+  self.FaultIfUnbalanced();
+  self.state_ = State::kDone;
+}
+
+void SubCore::FaultIfUnbalanced() {
+  for (int event = 0; event < kHardEvents; ++event) {
+    for (int id = 0; id < kEventIds; ++id) {
+      const Flag& left = flags_[event * kEventIds + id];
+      if (left.balance != 0 && !(release_flags_[event] >> id & 1)) {
+        Fail(left.where,
+             fmt::format("SetFlag<HardEvent::{}>({}) has no WaitFlag by the end of the kernel",
+                         event_name(static_cast<AscendC::HardEvent>(event)), id));
+      }
+    }
+  }
+}
+
+void SubCore::Raise(const Where& where, std::string what) {
+  Fault fault;
+  fault.block = block_;
+  fault.core = role_name();
+  fault.file = where.file_name();
+  fault.line = static_cast<int>(where.line());
+  fault.what = std::move(what);
+  machine_.Raise(std::move(fault));
+}
+
+void SubCore::Refuse(std::string what) { Raise(carried_out_, std::move(what)); }
+
+void SubCore::Fail(const Where& where, std::string what) {
+  Raise(where, std::move(what));
+  Stop();
+}
+
+// The program is dropped where it stands, so nobody up the stack may own memory here.
+void SubCore::Stop() {
+  state_ = State::kDone;
+  WEFT_CHECK(current_sub_core == this, "a program is stopped from outside");
+  fiber_.Pause();
+  WEFT_CHECK(false, "a program went on after its fault");
+  std::abort();
+}
+
+// ---- Issuing.
+
+void SubCore::Count(pipe_t pipe) {
+  ++counters_.instructions[pipe];
+  ++machine_.instructions;
+  if (machine_.injection && machine_.injection->core == core_ &&
+      machine_.injection->sub_core == static_cast<int>(role_)) [[unlikely]] {
+    if (--machine_.injection->instruction == 0) {
+      machine_.injection.reset();
+      Fail(issuing_.where, "a fault injected into this core");
+    }
+  }
+}
+
+void SubCore::Begin(pipe_t pipe, const char* name, const Where& where) {
+  issuing_.pipe = pipe, issuing_.name = name, issuing_.where = where;
+  Effect();
+  Count(pipe);
+  const uint32_t number = ++sequence_[pipe];
+  auto& past = past_[pipe];
+  if (past.empty()) past.resize(kPast);
+  past[number % kPast] = {where, name};
+  // What the scalar unit has waited for is over for everything it issues from now on.
+  Clock& clock = clocks_[pipe];
+  const Clock& scalar = clocks_[PIPE_S];
+  for (int i = 1; i < kPipes; ++i) {
+    if (scalar.ended[i] > clock.ended[i]) clock.ended[i] = scalar.ended[i];
+  }
+}
+
+void SubCore::Reads(Buffer buffer, const Pieces& pieces, bool must_be_written, bool own_order) {
+  const pipe_t pipe = issuing_.pipe;
+  const Conflict conflict = shadows_[static_cast<int>(buffer)].Read(
+      pipe, sequence_[pipe], clocks_[pipe], pieces, must_be_written, own_order);
+  if (conflict.hazard != Hazard::kNone) [[unlikely]]
+    Report(conflict, buffer, false);
+}
+
+void SubCore::Writes(Buffer buffer, const Pieces& pieces, bool own_order) {
+  const pipe_t pipe = issuing_.pipe;
+  const Conflict conflict = shadows_[static_cast<int>(buffer)].Write(
+      pipe, sequence_[pipe], clocks_[pipe], pieces, own_order);
+  if (conflict.hazard != Hazard::kNone) [[unlikely]]
+    Report(conflict, buffer, true);
+}
+
+void SubCore::Report(const Conflict& conflict, Buffer buffer, bool write) {
+  Fail(issuing_.where, Describe(conflict, buffer, write));
+}
+
+std::string SubCore::Describe(const Conflict& conflict, Buffer buffer, bool write) const {
+  const std::string target = fmt::format("{} at byte {}", buffer_name(buffer), conflict.address);
+  if (conflict.hazard == Hazard::kUnwritten) {
+    return fmt::format("{} reads {}, which was never written", issuing_.name, target);
+  }
+  std::string earlier = "an earlier instruction";
+  const auto& pasts = past_[conflict.pipe];
+  if (!pasts.empty() && sequence_[conflict.pipe] - conflict.sequence < kPast) {
+    const Past& past = pasts[conflict.sequence % kPast];
+    earlier = fmt::format("{} at {}", past.name, place(past.where));
+  }
+  const char* what = conflict.hazard == Hazard::kWriteAfterRead ? "still reads" : "still writes";
+  std::string remedy;
+  const pipe_t pipe = issuing_.pipe;
+  if (conflict.pipe == pipe) {
+    remedy = fmt::format("needs PipeBarrier<PIPE_{}>() between them", pipe_name(pipe));
+  } else {
+    const auto event = event_between(conflict.pipe, pipe);
+    remedy = event == AscendC::HardEvent::MAX
+                 ? std::string("needs a barrier between them")
+                 : fmt::format("needs SetFlag and WaitFlag<HardEvent::{}> between them",
+                               event_name(event));
+  }
+  return fmt::format("{} {} {}, which {} {}: {}", issuing_.name, write ? "writes" : "reads", target,
+                     earlier, what, remedy);
+}
+
+void SubCore::Touches(const void* start, uint64_t bytes) {
+  const GlobalRange* range = machine_.memory().Find(start, bytes);
+  if (range == nullptr) [[unlikely]] {
+    const GlobalRange* begins = machine_.memory().Find(start, 1);
+    Fail(issuing_.where,
+         begins == nullptr
+             ? fmt::format("{} touches {} bytes of global memory at {}, which nobody allocated",
+                           issuing_.name, bytes, start)
+             : fmt::format("{} touches {} bytes of global memory, {} bytes beyond the end of an "
+                           "allocation of {}",
+                           issuing_.name, bytes,
+                           static_cast<const uint8_t*>(start) + bytes - begins->start -
+                               static_cast<int64_t>(begins->bytes),
+                           begins->bytes));
+  }
+}
+
+Instruction& SubCore::Slot(pipe_t pipe) {
+  if (queues_[pipe].full()) [[unlikely]] {
+    where_ = issuing_.where;
+    wait_id_ = pipe;
+    const auto issuing = issuing_;
+    Block(State::kSpace);
+    issuing_ = issuing;
+  }
+  Instruction& slot = queues_[pipe].push();
+  queued_ |= 1u << pipe;
+  slot.where = issuing_.where;
+  slot.name = issuing_.name;
+  return slot;
+}
+
+void SubCore::Issued(Instruction& slot, const Work& work) {
+  const pipe_t pipe = issuing_.pipe;
+  counters_.bytes[pipe] += work.bytes;
+  counters_.multiply_adds += work.multiply_adds;
+  if (machine_.listener != nullptr) [[unlikely]] {
+    twin::Issued issued;
+    issued.core = core_, issued.sub_core = static_cast<int>(role_);
+    issued.pipe = pipe, issued.kind = slot.kind, issued.name = slot.name;
+    issued.event = slot.event, issued.id = slot.id;
+    issued.work = work, issued.where = slot.where;
+    machine_.listener->OnIssue(issued);
+  }
+  if (order_ == Order::kEager) {
+    RunAll();
+  } else if (--quantum_ == 0) {
+    quantum_ = 1 + rng_.Below(kQuantum);
+    Block(State::kReady);
+  }
+}
+
+// ---- Flags and barriers.
+
+void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) {
+  const pipe_t source = event_source(event);
+  Begin(source, "SetFlag", where);
+  if (id < 0 || id >= kEventIds) {
+    Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
+  }
+  Flag& flag = this->flag(event, id);
+  if (flag.balance != 0) {
+    Fail(where, fmt::format("SetFlag<HardEvent::{}>({}) again, without a WaitFlag after the one at "
+                            "{}: take another event id",
+                            event_name(event), id, place(flag.where)));
+  }
+  ++flag.balance;
+  flag.where = where;
+  flag.clock = clocks_[source];
+  flag.clock.ended[source] = sequence_[source];
+  if (source == PIPE_S) {
+    ++flag.set;
+    return;
+  }
+  Instruction& slot = Slot(source);
+  slot.kind = Instruction::Kind::kSetFlag;
+  slot.event = static_cast<uint8_t>(event), slot.id = static_cast<uint8_t>(id);
+  Issued(slot, {});
+}
+
+void SubCore::WaitFlag(AscendC::HardEvent event, int64_t id, const Where& where) {
+  const pipe_t target = event_target(event);
+  Begin(target, "WaitFlag", where);
+  if (id < 0 || id >= kEventIds) {
+    Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
+  }
+  Flag& flag = this->flag(event, id);
+  if (flag.balance != 1) {
+    Fail(where,
+         fmt::format("WaitFlag<HardEvent::{}>({}) without a SetFlag before it waits for ever",
+                     event_name(event), id));
+  }
+  --flag.balance;
+  clocks_[target].Join(flag.clock);
+  if (target == PIPE_S) {
+    where_ = where, wait_event_ = event, wait_id_ = static_cast<int>(id);
+    if (flag.set == 0) Block(State::kFlag);
+    --flag.set;
+    return;
+  }
+  Instruction& slot = Slot(target);
+  slot.kind = Instruction::Kind::kWaitFlag;
+  slot.event = static_cast<uint8_t>(event), slot.id = static_cast<uint8_t>(id);
+  Issued(slot, {});
+}
+
+void SubCore::Barrier(pipe_t pipe, const Where& where) {
+  if (pipe != PIPE_ALL) {
+    if (clocks_[pipe].ended[pipe] == sequence_[pipe]) return;  // nothing since the last one
+    clocks_[pipe].ended[pipe] = sequence_[pipe];
+    return;
+  }
+  where_ = where;
+  if (queued_ != 0) Block(State::kDrain);
+  for (int i = 0; i < kPipes; ++i) clocks_[PIPE_S].ended[i] = sequence_[i];
+  for (int i = 1; i < kPipes; ++i) clocks_[i] = clocks_[PIPE_S];
+  RewindIfNeeded();
+}
+
+// Numbers of instructions have 28 bits: when nothing is under way they begin anew.
+void SubCore::RewindIfNeeded() {
+  bool needed = false;
+  for (const uint32_t number : sequence_) needed |= number > kRewind;
+  if (!needed) return;
+  for (Shadow& shadow : shadows_) shadow.Rewind();
+  sequence_.fill(1);
+  for (Clock& clock : clocks_) clock.ended.fill(1);
+  for (Flag& flag : flags_) flag.clock.ended.fill(1);
+}
+
+void SubCore::CrossCoreSet(int mode, pipe_t pipe, int64_t id, const Where& where) {
+  Begin(pipe, "CrossCoreSetFlag", where);
+  if (id < 0 || id >= kCrossFlags) Fail(where, fmt::format("flag id {} is not one of 0 to 15", id));
+  if (id >= 11 && id <= 14) {
+    Fail(where, fmt::format("flag id {}: 11 to 14 belong to SyncAll", id));
+  }
+  cross_where_[id] = where;
+  Instruction& slot = Slot(pipe);
+  slot.kind = Instruction::Kind::kCrossSet;
+  slot.event = static_cast<uint8_t>(mode), slot.id = static_cast<uint8_t>(id);
+  Issued(slot, {});
+}
+
+void SubCore::AddCross(int id) {
+  if (++cross_[id] > 15) {
+    Raise(cross_where_[id],
+          fmt::format("flag {} was set 16 times more than {} waited for it: the chip hangs", id,
+                      role_name()));
+  }
+}
+
+void SubCore::CrossCoreWait(int64_t id, const Where& where) {
+  Begin(PIPE_S, "CrossCoreWaitFlag", where);
+  if (id < 0 || id >= kCrossFlags) Fail(where, fmt::format("flag id {} is not one of 0 to 15", id));
+  where_ = where, wait_id_ = static_cast<int>(id);
+  if (cross_[id] == 0) Block(State::kCross);
+  --cross_[id];
+  if (machine_.listener != nullptr) [[unlikely]] {
+    twin::Issued issued;
+    issued.core = core_, issued.sub_core = static_cast<int>(role_);
+    issued.kind = Instruction::Kind::kWaitFlag, issued.name = "CrossCoreWaitFlag";
+    issued.id = static_cast<uint8_t>(id), issued.where = where;
+    machine_.listener->OnIssue(issued);
+  }
+}
+
+void SubCore::CheckCrossFlags() {
+  for (int id = 0; id < kCrossFlags; ++id) {
+    if (cross_[id] == 0) continue;
+    Raise(cross_where_[id],
+          fmt::format("CrossCoreSetFlag({}) happened {} times more than {} waited for it", id,
+                      cross_[id], role_name()));
+  }
+}
+
+// ---- Local memory from the scalar unit.
+
+void SubCore::LoadLocal(Buffer buffer, uint32_t address, void* value, uint32_t bytes,
+                        const Where& where) {
+  Begin(PIPE_S, "GetValue", where);
+  Reads(buffer, {address, bytes, 0, 1}, buffer == Buffer::kUb);
+  std::memcpy(value, memory(buffer) + address, bytes);
+}
+
+void SubCore::StoreLocal(Buffer buffer, uint32_t address, const void* value, uint32_t bytes,
+                         const Where& where) {
+  Begin(PIPE_S, "SetValue", where);
+  clocks_[PIPE_S].ended[PIPE_S] = sequence_[PIPE_S];
+  Writes(buffer, {address, bytes, 0, 1}, true);
+  std::memcpy(memory(buffer) + address, value, bytes);
+}
+
+void SubCore::ForgetBuffer(Buffer buffer, uint32_t bytes) {
+  // Only reads of these two are held against a kernel that has not written before.
+  if (buffer != Buffer::kUb && buffer != Buffer::kL0c) return;
+  for (int i = 1; i < kPipes; ++i) {
+    if (clocks_[PIPE_S].ended[i] != sequence_[i]) return;  // something may still be under way
+  }
+  shadows_[static_cast<int>(buffer)].Forget(bytes);
+}
+
+}  // namespace weft::twin

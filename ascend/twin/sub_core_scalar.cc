@@ -1,0 +1,186 @@
+// Scalar accesses to global memory: the cache, lines on their way to memory, and polling.
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "machine.h"
+#include "sub_core.h"
+
+namespace weft::twin {
+namespace {
+
+constexpr size_t kMostPolled = 64;
+
+uint8_t* line_of(const void* address) {
+  return reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(address) / kLineBytes * kLineBytes);
+}
+
+uint64_t bits(uint64_t offset, uint64_t bytes) {
+  return (bytes == kLineBytes ? ~uint64_t{0} : (uint64_t{1} << bytes) - 1) << offset;
+}
+
+}  // namespace
+
+// The line's slot, read from memory if need be.
+CacheLineState& SubCore::Fetch(uint8_t* line) {
+  if (CacheLineState* held = cache_.Find(line)) return *held;
+  // A core sees its own writes, on their way or not.
+  for (size_t i = 0; i < on_their_way_.size(); ++i) {
+    if (on_their_way_[i].address == line) Land(i--);
+  }
+  CacheLineState& slot = cache_.SlotOf(line);
+  if (slot.address != nullptr && slot.dirty != 0) WriteBack(slot);
+  cache_.Fill(slot, line);
+  // Now and then another line has to go.
+  if (rng_.Below(16) == 0) {
+    CacheLineState& other = cache_.At(rng_.Below(ScalarCache::kLines));
+    if (&other != &slot && other.address != nullptr) {
+      if (other.dirty != 0) WriteBack(other);
+      other.address = nullptr;
+    }
+  }
+  return slot;
+}
+
+void SubCore::Load(const void* address, void* value, uint32_t bytes, const Where& where) {
+  ++counters_.instructions[PIPE_S];
+  issuing_.pipe = PIPE_S, issuing_.name = "GetValue", issuing_.where = where;
+  Touches(address, bytes);
+  const auto offset = reinterpret_cast<uintptr_t>(address) % kLineBytes;
+  if (offset + bytes > kLineBytes)
+    Fail(where, "GetValue of a word that is not aligned to its size");
+  uint8_t* line = line_of(address);
+  CacheLineState* slot = cache_.Find(line);
+  if (slot != nullptr && (slot->dirty & bits(offset, bytes)) == 0 &&
+      std::memcmp(slot->fetched.data() + offset, address, bytes) != 0) {
+    Fail(where,
+         "GetValue finds an old value in the scalar cache, memory has changed since: call "
+         "DataCacheCleanAndInvalid on the line first");
+  }
+  if (slot == nullptr) slot = &Fetch(line);
+  if (machine_.fault) Stop();
+  std::memcpy(value, slot->data.data() + offset, bytes);
+  uint64_t seen = 0;
+  std::memcpy(&seen, value, bytes);
+  NotePoll(static_cast<const uint8_t*>(address), bytes, seen, where);
+}
+
+// A program that reads the same words again, finds them as they were and does nothing else in
+// between will not do anything else before one of them changes.
+void SubCore::NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, const Where& where) {
+  for (Polled& polled : polled_) {
+    if (polled.address != address) continue;
+    if (polled.value != value) {
+      polled.value = value;
+      repeats_ = 0;
+      return;
+    }
+    if (++repeats_ < kPatience * polled_.size()) return;
+    repeats_ = 0;
+    where_ = where;
+    Block(State::kPolling);
+    return;
+  }
+  if (polled_.size() < kMostPolled) polled_.push_back({address, bytes, value});
+  repeats_ = 0;
+}
+
+bool SubCore::PolledChanged() const {
+  for (const Polled& polled : polled_) {
+    uint64_t now = 0;
+    std::memcpy(&now, polled.address, polled.bytes);
+    if (now != polled.value) return true;
+  }
+  return false;
+}
+
+void SubCore::Store(void* address, const void* value, uint32_t bytes, const Where& where) {
+  Begin(PIPE_S, "SetValue", where);
+  Touches(address, bytes);
+  const auto offset = reinterpret_cast<uintptr_t>(address) % kLineBytes;
+  if (offset + bytes > kLineBytes)
+    Fail(where, "SetValue of a word that is not aligned to its size");
+  CacheLineState& slot = Fetch(line_of(address));
+  if (machine_.fault) Stop();
+  std::memcpy(slot.data.data() + offset, value, bytes);
+  slot.dirty |= bits(offset, bytes);
+  slot.written = where;
+}
+
+void SubCore::CleanAndInvalidate(const void* address, bool all, const Where& where) {
+  ++counters_.instructions[PIPE_S];
+  issuing_.pipe = PIPE_S, issuing_.name = "DataCacheCleanAndInvalid", issuing_.where = where;
+  if (all) {
+    for (size_t i = 0; i < ScalarCache::kLines; ++i) {
+      CacheLineState& slot = cache_.At(i);
+      if (slot.address != nullptr && slot.dirty != 0) WriteBack(slot);
+      slot.address = nullptr;
+    }
+  } else {
+    Touches(address, 1);
+    if (CacheLineState* slot = cache_.Find(line_of(address))) {
+      if (slot->dirty != 0) WriteBack(*slot);
+      slot->address = nullptr;
+    }
+  }
+  if (machine_.fault) Stop();
+}
+
+void SubCore::DataSyncBarrier(const Where&) {
+  ++counters_.instructions[PIPE_S];
+  while (!on_their_way_.empty() && !machine_.fault) Land(0);
+  if (machine_.fault) Stop();
+}
+
+// The line leaves the cache; it is in memory at the latest when DataSyncBarrier returns.
+void SubCore::WriteBack(CacheLineState& slot) {
+  for (size_t i = 0; i < on_their_way_.size(); ++i) {
+    if (on_their_way_[i].address == slot.address) Land(i--);
+  }
+  on_their_way_.push_back(slot);
+  slot.dirty = 0;
+  slot.fetched = slot.data;
+  if (order_ == Order::kEager) Land(on_their_way_.size() - 1);
+}
+
+void SubCore::Land(size_t index) {
+  const CacheLineState line = on_their_way_[index];
+  on_their_way_.erase(on_their_way_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (std::memcmp(line.fetched.data(), line.address, kLineBytes) != 0) {
+    Raise(line.written, UndoMessage(line));
+    return;
+  }
+  std::memcpy(line.address, line.data.data(), kLineBytes);
+  machine_.line_writers[line.address] = {block_, role_name(), line.written};
+}
+
+std::string SubCore::UndoMessage(const CacheLineState& line) const {
+  std::string other = "someone else";
+  const auto writer = machine_.line_writers.find(line.address);
+  if (writer != machine_.line_writers.end() &&
+      (writer->second.block != block_ || writer->second.core != role_name())) {
+    other = fmt::format("block {} {} at {}:{}", writer->second.block, writer->second.core,
+                        writer->second.where.file_name(), writer->second.where.line());
+  }
+  return fmt::format(
+      "two writers on a line: the cache writes the 64 bytes of this SetValue back whole and would "
+      "undo what {} has written to them since they were read: one writer a line, and invalidate it "
+      "before SetValue",
+      other);
+}
+
+std::string SubCore::DirtyLines() const {
+  std::string text;
+  for (size_t i = 0; i < ScalarCache::kLines; ++i) {
+    const CacheLineState& line = cache_.At(i);
+    if (line.address == nullptr || line.dirty == 0) continue;
+    text += fmt::format(
+        "\n  block {} {} has not cleaned the line of its SetValue at {}:{}, so nobody sees the "
+        "value",
+        block_, role_name(), line.written.file_name(), line.written.line());
+  }
+  return text;
+}
+
+}  // namespace weft::twin

@@ -12,6 +12,7 @@ namespace weft::twin {
 namespace {
 
 constexpr uint64_t kAlignment = 512;
+constexpr int kHostRounds = 4;  // of looks that pollers get each time the host waits for the device
 
 }  // namespace
 
@@ -164,11 +165,10 @@ Outcome Machine::Run(uint64_t budget, bool wait_for_host) {
     if (Sweep()) continue;
     const bool pollers = std::any_of(running_.begin(), running_.end(),
                                      [](const SubCore* core) { return core->polling(); });
-    if (pollers && wait_for_host) return Outcome::kIdle;
+    const int rounds = !pollers ? 0 : wait_for_host ? kHostRounds : options_.poll_rounds;
     bool woken = false;
-    for (int round = 0; pollers && round < options_.poll_rounds && !woken && !fault; ++round) {
-      woken = LookAgain();
-    }
+    for (int round = 0; round < rounds && !woken && !fault; ++round) woken = LookAgain();
+    if (pollers && wait_for_host && !woken && !fault) return Outcome::kIdle;
     if (!woken && !fault) RaiseDeadlock();
   }
   Abandon();

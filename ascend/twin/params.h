@@ -20,7 +20,7 @@ class Field {
   constexpr operator int64_t() const { return value_; }              // NOLINT: as an integer
 
  private:
-  int64_t value_ = 0;
+  int64_t value_;  // no initializer: unions of fields need a trivial constructor
 };
 
 using Field8 = Field<uint8_t>;

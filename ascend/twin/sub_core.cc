@@ -114,6 +114,8 @@ void SubCore::Stop() {
   std::abort();
 }
 
+int64_t SubCore::Ticks() { return static_cast<int64_t>(machine_.instructions); }
+
 // ---- Issuing.
 
 void SubCore::Count(pipe_t pipe) {

@@ -96,6 +96,7 @@ class SubCore {
   void StoreLocal(Buffer buffer, uint32_t address, const void* value, uint32_t bytes,
                   const Where& where);
 
+  int64_t Ticks();
   std::byte* memory(Buffer buffer) { return memory_[static_cast<int>(buffer)].data(); }
   uint32_t capacity(Buffer buffer) const { return capacity_[static_cast<int>(buffer)]; }
   // A buffer of this sub core at all? The vector cores have UB, the cube core the others.
@@ -118,7 +119,7 @@ class SubCore {
              Order order);
   // Lets something happen, if anything can.
   bool Turn();
-  // A look at what it polls, changed or not.
+  // Some looks at what it polls, changed or not.
   bool LookAgain();
   bool finished() const { return finished_; }
   bool polling() const { return state_ == State::kPolling; }
@@ -178,7 +179,7 @@ class SubCore {
   bool PolledChanged() const;
   void NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, const Where& where);
   std::string UndoMessage(const CacheLineState& line) const;
-  void Effect() { polled_.clear(), repeats_ = 0; }
+  void Effect() { polled_.clear(), repeats_ = 0, patience_ = kPatience; }
   void Count(pipe_t pipe);
   void RewindIfNeeded();
   void FaultIfUnbalanced();
@@ -197,7 +198,8 @@ class SubCore {
   std::array<Clock, kPipes> clocks_;
   std::array<uint32_t, kPipes> sequence_{};
   static constexpr uint32_t kPast = 512;
-  static constexpr uint32_t kPatience = 4;  // repeated looks before a program counts as polling
+  // Repeated looks before a program counts as polling, and when it may look again.
+  static constexpr uint32_t kPatience = 4, kLooks = 64;
   std::array<std::vector<Past>, kPipes> past_;
   std::vector<Flag> flags_;
   std::array<int, kCrossFlags> cross_{};
@@ -226,7 +228,7 @@ class SubCore {
   AscendC::HardEvent wait_event_ = AscendC::HardEvent::MAX;
   int wait_id_ = 0;
   std::vector<Polled> polled_;
-  uint32_t repeats_ = 0;
+  uint32_t repeats_ = 0, patience_ = kPatience;
   Counters counters_;
 };
 

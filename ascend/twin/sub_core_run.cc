@@ -166,7 +166,8 @@ bool SubCore::Turn() {
 
 bool SubCore::LookAgain() {
   if (finished_ || state_ != State::kPolling) return false;
-  repeats_ = (kPatience - 1) * static_cast<uint32_t>(polled_.size());
+  repeats_ = 0;
+  patience_ = kLooks;
   Resume();
   return state_ != State::kPolling;
 }

@@ -76,8 +76,8 @@ void SubCore::NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, c
       repeats_ = 0;
       return;
     }
-    if (++repeats_ < kPatience * polled_.size()) return;
-    repeats_ = 0;
+    if (++repeats_ < patience_ * polled_.size()) return;
+    repeats_ = 0, patience_ = kPatience;
     where_ = where;
     Block(State::kPolling);
     return;

@@ -66,6 +66,9 @@ __aicore__ inline int64_t GetSubBlockIdx() {
   return weft::twin::here().role() == weft::twin::Role::kVector1 ? 1 : 0;
 }
 __aicore__ inline int64_t GetSubBlockNum() { return weft::twin::here().is_cube() ? 1 : 2; }
+// Ticks of the device; in the twin, instructions issued by anybody.
+__aicore__ inline int64_t GetSystemCycle() { return weft::twin::here().Ticks(); }
+
 __aicore__ inline int64_t GetTaskRatio() { return weft::twin::here().is_cube() ? 1 : 2; }
 
 }  // namespace AscendC

@@ -134,10 +134,20 @@ namespace AscendC {
 using weft::twin::Buffer;
 using weft::twin::Call;
 
+static constexpr int8_t kOwnFlags = 3;  // of M_MTE1, on the cube core
+
 TPipe::TPipe(Where where) {
   weft::twin::check_that({weft::twin::here(), "TPipe", where}, !weft::twin::here().has_pipe,
                          "a kernel has one TPipe at a time");
-  weft::twin::here().has_pipe = true;
+  auto& core = weft::twin::here();
+  core.has_pipe = true;
+  if (!core.is_cube()) return;
+  // As on the chip: three flags are set as long as the TPipe lives. Reset makes their ids free for
+  // queues again without waiting for them, so a queue at A2 or B2 after a Reset is a fault.
+  for (int8_t id = 0; id < kOwnFlags; ++id) {
+    weft::twin::take_event({core, "TPipe", where}, HardEvent::M_MTE1);
+    core.SetFlag(HardEvent::M_MTE1, id, where);
+  }
 }
 
 TPipe::~TPipe() {
@@ -145,9 +155,13 @@ TPipe::~TPipe() {
 }
 
 void TPipe::Destroy(Where where) {
-  weft::twin::here().Barrier(PIPE_ALL, where);
+  auto& core = weft::twin::here();
+  core.Barrier(PIPE_ALL, where);
   Reset(where);
-  weft::twin::here().has_pipe = false;
+  for (int8_t id = 0; core.is_cube() && id < kOwnFlags; ++id) {
+    core.WaitFlag(HardEvent::M_MTE1, id, where);
+  }
+  core.has_pipe = false;
   alive_ = false;
 }
 

@@ -86,7 +86,9 @@ struct Options {
   Chip chip;
   uint64_t seed = 1;
   Order order = Order::kDrawn;
-  int poll_rounds = 10000;  // how often idle pollers look again before it is called a deadlock
+  // When nobody can do anything but look at unchanged memory, every poller looks 64 times more this
+  // many times, so that spin caps can end it; then it is called a deadlock.
+  int poll_rounds = 1000;
   std::optional<Injection> injection;
 };
 
@@ -189,8 +191,7 @@ class Device {
   }
 
   // Runs to the end, to a fault, or until only the host can bring it further. `wait_for_host` false
-  // makes the last a deadlock: pollers get poll_rounds more looks (their spin caps may end them),
-  // then the fault lists where everybody waits.
+  // makes the last a deadlock, whose fault lists where everybody waits.
   Outcome Run(bool wait_for_host = false);
   // The same for about so many instructions.
   Outcome Step(uint64_t instructions);

@@ -140,6 +140,16 @@ __aicore__ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue
                            UnaryRepeatParams(dstBlockStride, 1, dstRepeatStride, 8)));
 }
 
+// With a bit for each element of a repeat: mask[0] the first 64, mask[1] the rest of 16-bit ones.
+template <class T, bool isSetMask = true>
+__aicore__ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[],
+                                 Field8 repeatTime, Field16 dstBlockStride, Field8 dstRepeatStride,
+                                 Where where = Where::current()) {
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "the chip duplicates 16 and 32 bit elements");
+  weft::twin::duplicate_bits({weft::twin::here(), "Duplicate", where}, dst.memory(), &scalarValue,
+                             sizeof(T), mask, repeatTime, dstBlockStride, dstRepeatStride);
+}
+
 // dst[i] = first + i
 template <class T>
 __aicore__ inline void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count,

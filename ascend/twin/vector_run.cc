@@ -154,6 +154,47 @@ void duplicate(const Call& call, const LocalMemory& dst, const void* scalar, uin
 }
 
 namespace {
+struct MaskedDuplicate {
+  VectorOperand dst;
+  uint32_t repeats, element, scalar;
+  uint64_t mask[2];
+};
+void run_masked_duplicate(SubCore& core, const MaskedDuplicate& in) {
+  std::byte* ub = core.memory(Buffer::kUb) + in.dst.address;
+  const uint32_t per_block = 32 / in.element;
+  for (uint32_t repeat = 0; repeat < in.repeats; ++repeat) {
+    for (uint32_t i = 0; i < 256 / in.element; ++i) {
+      if ((in.mask[i / 64] >> (i % 64) & 1) == 0) continue;
+      const uint32_t block = i / per_block * in.dst.block + repeat * in.dst.repeat;
+      std::memcpy(ub + block * 32 + i % per_block * in.element, &in.scalar, in.element);
+    }
+  }
+}
+}  // namespace
+
+void duplicate_bits(const Call& call, const LocalMemory& dst, const void* scalar, uint32_t element,
+                    const uint64_t* mask, int64_t repeats, int64_t block_stride,
+                    int64_t repeat_stride) {
+  const uint32_t lanes = 256 / element;
+  MaskedDuplicate in{};
+  in.mask[0] = mask[0], in.mask[1] = lanes > 64 ? mask[1] : 0;
+  if ((in.mask[0] | in.mask[1]) == 0 || repeats == 0) return;
+  // Blocks without a bit are not touched; within a block the others keep their values.
+  uint32_t last = 0;
+  for (uint32_t i = 0; i < lanes; ++i) {
+    if (in.mask[i / 64] >> (i % 64) & 1) last = i + 1;
+  }
+  const Span span =
+      Span::Of(last, repeats, AscendC::UnaryRepeatParams(block_stride, 1, repeat_stride, 8));
+  VectorInstruction checked;
+  if (!begin_vector(call, span, element, checked)) return;
+  in.dst = vector_operand(call, "dst", dst, span, 0, element, true);
+  in.repeats = checked.repeats, in.element = element;
+  std::memcpy(&in.scalar, scalar, element);
+  call.core.Issue<&run_masked_duplicate>(in, vector_work(checked, element));
+}
+
+namespace {
 struct GatherInstruction {
   uint32_t dst, src, end, offsets, count, element;
 };

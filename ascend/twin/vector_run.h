@@ -490,6 +490,9 @@ void cast(const Call& call, const LocalMemory& dst, const LocalMemory& src, Asce
   call.core.Issue<&run_cast<T, U>>(in, vector_work(in, kWidest));
 }
 
+void duplicate_bits(const Call& call, const LocalMemory& dst, const void* scalar, uint32_t element,
+                    const uint64_t* mask, int64_t repeats, int64_t block_stride,
+                    int64_t repeat_stride);
 void duplicate(const Call& call, const LocalMemory& dst, const void* scalar, uint32_t element,
                const Span& span);
 template <class T>

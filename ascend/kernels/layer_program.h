@@ -72,8 +72,8 @@ class LayerProgram {
   };
 
   __aicore__ inline bool RunLayers() {
-    if (!BeginRows()) return false;
     ReadLayer(d_.layer_begin);
+    if (!BeginRows()) return false;
     for (int32_t layer = d_.layer_begin; layer < d_.layer_end; ++layer) {
       if (!RunLayer(layer)) return false;
       program_.LayerEnded();
@@ -98,7 +98,7 @@ class LayerProgram {
       program_.At(kInRows, d_.layer_begin);
       MoveRows(false);
     }
-    return Sync(Work::kVector);
+    return SyncAhead(Work::kVector, FirstWeights(d_.layer_begin), all_.tables.rows);
   }
 
   __aicore__ inline bool LeaveRows() {
@@ -141,11 +141,9 @@ class LayerProgram {
 
   __aicore__ inline bool RunLayer(int32_t layer) {
     layer_ = layer;
-    const bool last = layer + 1 == model_.layers && d_.all_output == 0;
     if (!AttentionNorm()) return false;
-    if (last && !KeysOfAllRows()) return false;
-    if (!last && !QueriesAndKeys()) return false;
-    const Rows& rows = last ? outputs_ : all_;
+    if (!(KeysOnly(layer) ? KeysOfAllRows() : QueriesAndKeys())) return false;
+    const Rows& rows = KeysOnly(layer) ? outputs_ : all_;
     if (rows.tables.rows > 0 && !Attend(rows)) return false;
     SendLayer();
     if (rows.tables.rows == 0) return true;
@@ -166,6 +164,14 @@ class LayerProgram {
     AddNorm(pipe_, team_, Norm(all_, weights_.attention_norm));
     updates_ = false;
     return Sync(Work::kVector);
+  }
+
+  // In the last layer not all rows need queries.
+  __aicore__ inline bool KeysOnly(int32_t layer) const {
+    return layer + 1 == model_.layers && d_.all_output == 0;
+  }
+  __aicore__ inline const MatrixWeights& FirstWeights(int32_t layer) const {
+    return KeysOnly(layer) ? weights_.keys : weights_.qkv;
   }
 
   __aicore__ inline bool QueriesAndKeys() {
@@ -251,13 +257,15 @@ class LayerProgram {
     if (rows.tables.prefill_segments > 0) {
       args.segment_count = rows.tables.prefill_segments;
       PrefillAttention(pipe_, team_, args);
-      if (!Sync(Work::kBoth)) return false;
+      const bool ends = rows.tables.decode_segments == 0;
+      if (ends && !SyncAhead(Work::kBoth, weights_.out, rows.tables.rows)) return false;
+      if (!ends && !Sync(Work::kBoth)) return false;
     }
     if (rows.tables.decode_segments > 0) {
       args.segments += rows.tables.prefill_segments * sizeof(AttentionSegment);
       args.segment_count = rows.tables.decode_segments;
       DecodeAttention(pipe_, team_, args);
-      if (!Sync(Work::kBoth)) return false;
+      if (!SyncAhead(Work::kBoth, weights_.out, rows.tables.rows)) return false;
       program_.At(kInMerge, layer_);
       DecodeAttentionMerge(pipe_, team_, args);
       if (!Sync(Work::kVector)) return false;
@@ -269,7 +277,7 @@ class LayerProgram {
     program_.At(kInAttentionOut, layer_);
     Multiply<float>(weights_.out, memory_.attention, QueryWidth(), memory_.update, model_.hidden,
                     rows.tables.rows);
-    if (!Sync(Work::kCube)) return false;
+    if (!SyncAhead(Work::kCube, weights_.gate_up, rows.tables.rows)) return false;
     Adds(weights_.out.bias);
     program_.At(kInFfnNorm, layer_);
     AddNorm(pipe_, team_, Norm(rows, weights_.ffn_norm));
@@ -281,7 +289,7 @@ class LayerProgram {
     program_.At(kInGateUp, layer_);
     Multiply<half>(weights_.gate_up, rows.normed, model_.hidden, memory_.gate_up, 2 * model_.ffn,
                    rows.tables.rows);
-    if (!Sync(Work::kCube)) return false;
+    if (!SyncAhead(Work::kCube, weights_.down, rows.tables.rows)) return false;
     program_.At(kInSwiGlu, layer_);
     SwiGluArgs swiglu = {};
     swiglu.gate_up = Pointer(memory_.gate_up);
@@ -297,8 +305,12 @@ class LayerProgram {
     Multiply<float>(weights_.down, memory_.ffn, model_.ffn, memory_.update, model_.hidden,
                     rows.tables.rows);
     Adds(weights_.down.bias);
-    // The next layer's first weights come while this one ends: only norms lie between.
-    if (layer_ + 1 < d_.layer_end) ReadLayer(layer_ + 1);
+    // The next layer's first weights come while this one ends.
+    if (layer_ + 1 < d_.layer_end) {
+      ReadLayer(layer_ + 1);
+      return SyncAhead(Work::kCube, FirstWeights(layer_ + 1), all_.tables.rows);
+    }
+    if (d_.head_rows > 0) return SyncAhead(Work::kCube, model_.head, d_.head_rows);
     return Sync(Work::kCube);
   }
 
@@ -387,30 +399,45 @@ class LayerProgram {
     return args;
   }
 
-  template <class Out>
-  __aicore__ inline void Multiply(const MatrixWeights& matrix, GmAddress in, int32_t in_stride,
-                                  GmAddress out, int32_t out_stride, int32_t rows) {
+  __aicore__ inline MatmulArgs Multiplication(const MatrixWeights& matrix, int32_t rows) const {
     MatmulArgs args = {};
-    args.in = Pointer(in);
     args.weights = Pointer(matrix.weights);
     args.scales = Pointer(matrix.scales);
-    args.out = Pointer(out);
     args.workspace = Pointer(memory_.matmul);
     args.rows = rows;
     args.inputs = matrix.inputs;
     args.outputs = matrix.outputs;
+    return args;
+  }
+
+  template <class Out>
+  __aicore__ inline void Multiply(const MatrixWeights& matrix, GmAddress in, int32_t in_stride,
+                                  GmAddress out, int32_t out_stride, int32_t rows) {
+    MatmulArgs args = Multiplication(matrix, rows);
+    args.in = Pointer(in);
+    args.out = Pointer(out);
     args.in_stride = in_stride;
     args.out_stride = out_stride;
     if (matrix.scales != 0) {
       MatmulInt8<Out>(pipe_, team_, args);
     } else {
-      Matmul<Out>(pipe_, team_, args);
+      Matmul<Out>(pipe_, team_, args, &ahead_);
     }
   }
 
   // The barrier after an operator.
   __aicore__ inline bool Sync(Work work) {
     program_.Arrive(kind_, work);
+    return program_.Leave(kind_, work);
+  }
+
+  // The same, and while this block waits its cube core fetches the first weights of the next
+  // multiplication. Only vector operators may lie between.
+  __aicore__ inline bool SyncAhead(Work work, const MatrixWeights& next, int32_t rows) {
+    program_.Arrive(kind_, work);
+    if (next.scales == 0 && rows > 0) {
+      PrefetchWeights(pipe_, team_, Multiplication(next, rows), ahead_);
+    }
     return program_.Leave(kind_, work);
   }
 
@@ -421,6 +448,7 @@ class LayerProgram {
   Workspace memory_ = {};
   Descriptor d_ = {};
   Team team_ = {};
+  WeightsAhead ahead_ = {};
   Rows all_ = {};
   Rows outputs_ = {};
   int32_t kind_ = 0;

@@ -10,8 +10,8 @@
 namespace weft_ascend {
 
 // What the cube core's L1 holds of a multiplication to come. The caller keeps one per block, hands
-// it to PrefetchWeights and to the Matmul that follows, and lets no other operator that uses L1 run
-// between the two.
+// it to PrefetchWeights and to the multiplication that follows, and lets no other operator that
+// uses L1 run between the two.
 struct WeightsAhead {
   GM_ADDR weights = nullptr;
   int32_t first_output = 0;
@@ -80,6 +80,8 @@ __aicore__ inline void Matmul(AscendC::TPipe& pipe, Team team, const MatmulArgs&
       const MatmulStep step = StepAt(args, tiling, team, 0);
       first_is_there = ahead->weights == args.weights && ahead->first_output == step.first_output &&
                        ahead->outputs == step.outputs && ahead->inputs == step.inputs;
+      // Others may still be on their way to where this operator's go.
+      if (ahead->weights != nullptr && !first_is_there) AscendC::PipeBarrier<PIPE_MTE2>();
       ahead->weights = nullptr;
     }
     HalfWeights weights(args);

@@ -30,8 +30,11 @@ inline int seeds() {
 template <auto kOperator, class Args>
 void run_operator(Args args) {
   AscendC::TPipe pipe;
-  const Team team{static_cast<int32_t>(AscendC::GetBlockIdx()),
-                  static_cast<int32_t>(AscendC::GetBlockNum())};
+  // A vector core counts vector cores.
+  auto block = static_cast<int32_t>(AscendC::GetBlockIdx());
+  if ASCEND_IS_AIV
+    block /= kVectorCores;
+  const Team team{block, static_cast<int32_t>(AscendC::GetBlockNum())};
   kOperator(pipe, team, args);
 }
 

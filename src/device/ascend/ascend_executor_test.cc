@@ -1,0 +1,312 @@
+#include "device/ascend/ascend_executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "device/ascend/test_driver.h"
+
+namespace weft {
+namespace {
+
+using test::Expected;
+using test::Logits;
+using test::same_bits;
+using test::Tokens;
+using test::TwinDriver;
+using test::TwinOptions;
+using ::testing::HasSubstr;
+
+// How far rows of logits are from the expected ones, relative to these.
+double distance(const std::vector<Logits>& logits, const Logits& expected) {
+  const size_t vocab = logits[0].size();
+  double squares = 0;
+  double reference = 0;
+  for (size_t row = 0; row < logits.size(); ++row) {
+    for (size_t i = 0; i < vocab; ++i) {
+      const double want = expected[row * vocab + i];
+      squares += std::pow(logits[row][i] - want, 2);
+      reference += want * want;
+    }
+  }
+  return std::sqrt(squares / reference);
+}
+
+// What half precision may cost. A layer rounds ten things to half before it multiplies them: the
+// normed rows and the weights of four matrices, of which two share their rows, and queries, keys,
+// values, attention's weights and its result, gate and up, and their product: about 13 relative
+// errors of at most u = 2^-11, independent of each other; the head adds two. Each moves the result
+// by at most its own size relative to it, as norms keep rows at one size, so that together they
+// come to u times the root of their number. The softmax may enlarge those of queries and keys by
+// the size of the scores, for which a factor of 2 is allowed.
+double half_bound(int layers) { return 2 * std::ldexp(1.0, -11) * std::sqrt(13.0 * layers + 2); }
+
+class TwinModelTest : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Models, TwinModelTest,
+                         testing::Values("llama", "llama3-rope", "qwen2", "qwen3"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_P(TwinModelTest, LogitsAreWithinWhatHalfPrecisionGives) {
+  const Expected expected(GetParam());
+  TwinDriver driver(GetParam());
+  auto sequence = driver.open(0);
+  const auto logits = driver.all_logits(sequence, expected.prompt, 40);
+  EXPECT_LT(distance(logits, expected.logits), half_bound(driver.layers()));
+  RecordProperty("distance", std::to_string(distance(logits, expected.logits)));
+}
+
+TEST_P(TwinModelTest, ChunksTeamsAndSeedsGiveTheSameBits) {
+  const Expected expected(GetParam());
+  const std::span prompt = std::span(expected.prompt).first(70);
+  std::vector<Logits> wanted;
+  for (const auto& [seed, cores, chunk] :
+       {std::tuple{1, 2, 70}, {2, 1, 33}, {3, 3, 1}, {4, 2, 64}}) {
+    SCOPED_TRACE(seed);
+    TwinOptions options;
+    options.seed = static_cast<uint64_t>(seed);
+    options.cores = cores;
+    TwinDriver driver(GetParam(), options);
+    auto sequence = driver.open(0);
+    const auto logits = driver.all_logits(sequence, prompt, static_cast<size_t>(chunk));
+    if (wanted.empty()) wanted = logits;
+    EXPECT_TRUE(same_bits(logits, wanted));
+  }
+}
+
+TEST_P(TwinModelTest, GreedyTokensFollowTheReference) {
+  const Expected expected(GetParam());
+  TwinDriver driver(GetParam());
+  auto sequence = driver.open(0);
+  const Tokens tokens = driver.generate(sequence, expected.prompt, 24);
+  EXPECT_EQ(tokens, Tokens(expected.greedy.begin(), expected.greedy.begin() + 24));
+}
+
+TEST(AscendExecutor, Int8WeightsStayClose) {
+  const Expected expected("llama");
+  TwinOptions options;
+  options.file = "q8_0.gguf";
+  TwinDriver driver("llama", options);
+  auto sequence = driver.open(0);
+  EXPECT_LT(distance(driver.all_logits(sequence, expected.prompt, 64), expected.logits), 0.05);
+}
+
+// The same weights as int8 and as halves: the kernels turn the first into the second.
+TEST(AscendExecutor, Int8AndHalfWeightsGiveTheSameBits) {
+  const Expected expected("llama");
+  std::vector<std::vector<Logits>> logits;
+  for (const AscendWeights weights : {AscendWeights::kAuto, AscendWeights::kHalf}) {
+    TwinOptions options;
+    options.file = "q8_0.gguf";
+    options.weights = weights;
+    TwinDriver driver("llama", options);
+    auto sequence = driver.open(0);
+    logits.push_back(driver.all_logits(sequence, std::span(expected.prompt).first(40), 40));
+  }
+  EXPECT_TRUE(same_bits(logits[0], logits[1]));
+}
+
+// Layer by layer, left and taken up again, with other passes between.
+TEST(AscendExecutor, PassesStandBetweenLayers) {
+  const Expected expected("llama");
+  TwinDriver driver("llama");
+  auto alone = driver.open(0);
+  driver.run({TwinDriver::rows(alone, std::span(expected.prompt).first(20), Outputs::kLast)});
+  const Logits wanted = driver.logits(0);
+  auto other = driver.open(2);
+  driver.run({TwinDriver::rows(other, std::span(expected.prompt).first(9), Outputs::kLast)});
+  const Logits wanted_other = driver.logits(0);
+
+  auto first = driver.open(1);
+  auto second = driver.open(3);
+  const Pass a{1, {TwinDriver::rows(first, std::span(expected.prompt).first(20), Outputs::kLast)}};
+  const Pass b{2, {TwinDriver::rows(second, std::span(expected.prompt).first(9), Outputs::kLast)}};
+  driver.run(Group::kAll, {&a}, 0, 1);
+  driver.run(Group::kAll, {&b}, 0, 1);
+  driver.run(Group::kAll, {&a, &b}, 1, 3);
+  driver.run(Group::kAll, {&a}, 3, 4);
+  EXPECT_TRUE(same_bits({driver.logits(0)}, {wanted}));
+  driver.run(Group::kAll, {&b}, 3, 4);
+  EXPECT_TRUE(same_bits({driver.logits(0)}, {wanted_other}));
+}
+
+TEST(AscendExecutor, DroppedRowsLeaveTheOthersAsTheyAre) {
+  const Expected expected("llama");
+  TwinDriver driver("llama");
+  auto alone = driver.open(0);
+  driver.run({TwinDriver::rows(alone, std::span(expected.prompt).first(12), Outputs::kLast)});
+  const Logits wanted = driver.logits(0);
+  auto gone = driver.open(1);
+  auto stays = driver.open(2);
+  Pass pass{1,
+            {TwinDriver::rows(gone, std::span(expected.prompt).first(7), Outputs::kLast),
+             TwinDriver::rows(stays, std::span(expected.prompt).first(12), Outputs::kLast)}};
+  driver.run(Group::kAll, {&pass}, 0, 2);
+  driver.executor().drop_rows(1, 0, 7);
+  pass.segments.erase(pass.segments.begin());
+  driver.run(Group::kAll, {&pass}, 2, 4);
+  EXPECT_TRUE(same_bits({driver.logits(0)}, {wanted}));
+}
+
+// A prompt on one group, its last row behind it on the other, layer by layer, and a stream that
+// goes on meanwhile.
+TEST(AscendExecutor, AFollowerHasTheBitsOfAWholePrompt) {
+  const Expected expected("qwen3");
+  const std::span prompt = std::span(expected.prompt).first(65);
+  Logits wanted;
+  {
+    TwinDriver driver("qwen3");
+    auto alone = driver.open(0);
+    driver.run({TwinDriver::rows(alone, prompt, Outputs::kLast)});
+    wanted = driver.logits(0);
+  }
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    TwinOptions options;
+    options.seed = seed;
+    options.cores = 3;
+    options.prefill_cores = 2;
+    options.decode_cores = 1;
+    TwinDriver driver("qwen3", options);
+    auto sequence = driver.open(0);
+    Pass sender{0, {TwinDriver::rows(sequence, prompt.first(64), Outputs::kNone)}};
+    sender.sends = 2;
+    Pass follower{1, {TwinDriver::rows(sequence, prompt.last(1), Outputs::kLast)}};
+    follower.follows = 2;
+    driver.start(Group::kPrefill, {&sender}, 0, 2);
+    driver.start(Group::kDecode, {&follower}, 0, 2);
+    EXPECT_TRUE(driver.wait().status.ok());
+    EXPECT_TRUE(driver.wait().status.ok());
+    driver.start(Group::kPrefill, {&sender}, 2, driver.layers());
+    driver.start(Group::kDecode, {&follower}, 2, driver.layers());
+    EXPECT_TRUE(driver.wait().status.ok());
+    EXPECT_TRUE(driver.wait().status.ok());
+    EXPECT_TRUE(same_bits({driver.logits(0)}, {wanted}));
+  }
+}
+
+TEST(AscendExecutor, SamplesOnTheDeviceAndOnTheHost) {
+  const Expected expected("llama");
+  TwinDriver driver("llama");
+  SamplingParams on_device;
+  on_device.temperature = 0.8F;
+  on_device.top_k = 40;
+  on_device.top_p = 0.9F;
+  SamplingParams on_host = on_device;
+  on_host.top_logprobs = 3;
+  auto a = driver.open(0, on_device, {}, 7);
+  auto b = driver.open(1, on_host, {}, 7);
+  auto c = driver.open(2);
+  std::vector<Tokens> got(3);
+  std::vector<Segment> segments;
+  for (auto* sequence : {&a, &b, &c}) {
+    segments.push_back(
+        TwinDriver::rows(*sequence, std::span(expected.prompt).first(30), Outputs::kLast));
+  }
+  for (int step = 0; step < 8; ++step) {
+    const auto outputs = driver.run(segments);
+    ASSERT_EQ(outputs.size(), 3U);
+    for (size_t i = 0; i < 3; ++i) got[i].push_back(outputs[i].token);
+    EXPECT_TRUE(outputs[0].top.empty());
+    EXPECT_EQ(outputs[1].top.size(), 3U);
+    segments = {TwinDriver::next(a), TwinDriver::next(b), TwinDriver::next(c)};
+  }
+  // One arithmetic sums in floats, the other in doubles: draws differ only where the uniform number
+  // is within a rounding of a boundary, which it is not for this seed.
+  EXPECT_EQ(got[0], got[1]);
+  EXPECT_NE(got[0], got[2]);
+  // Alone, a request has the same tokens.
+  auto again = driver.open(3, on_device, {}, 7);
+  EXPECT_EQ(
+      driver.generate(again, Tokens(expected.prompt.begin(), expected.prompt.begin() + 30), 8),
+      got[0]);
+}
+
+TEST(AscendExecutor, ManyOutputsTakeTheHeadInTurns) {
+  const Expected expected("qwen2");
+  std::vector<std::vector<OutputRow>> rows;
+  for (const int output_rows : {3, 32}) {
+    TwinOptions options;
+    options.output_rows = output_rows;
+    TwinDriver driver("qwen2", options);
+    SamplingParams params = test::greedy();
+    params.top_logprobs = 2;
+    auto sequence = driver.open(0, params);
+    const Tokens targets(20, 5);
+    rows.push_back(driver.run({TwinDriver::rows(sequence, std::span(expected.prompt).first(20),
+                                                Outputs::kAll, targets)}));
+  }
+  ASSERT_EQ(rows[0].size(), 20U);
+  ASSERT_EQ(rows[1].size(), 20U);
+  for (size_t i = 0; i < 20; ++i) EXPECT_TRUE(test::same_output(rows[0][i], rows[1][i])) << i;
+}
+
+TEST(AscendExecutor, EpochsEndAndBeginUnseen) {
+  const Expected expected("llama");
+  TwinOptions options;
+  options.epoch_quanta = 3;
+  TwinDriver driver("llama", options);
+  auto sequence = driver.open(0);
+  const Tokens tokens = driver.generate(sequence, expected.prompt, 12);
+  EXPECT_EQ(tokens, Tokens(expected.greedy.begin(), expected.greedy.begin() + 12));
+}
+
+TEST(AscendExecutor, CoreTimeAddsUp) {
+  const Expected expected("llama");
+  TwinDriver driver("llama");
+  auto sequence = driver.open(0);
+  const TimePoint start = std::chrono::steady_clock::now();
+  const CoreTime before = driver.executor().core_time();
+  const Pass pass{0, {TwinDriver::rows(sequence, expected.prompt, Outputs::kLast)}};
+  driver.start(Group::kAll, {&pass}, 0, driver.layers());
+  const Completion completion = driver.wait();
+  const CoreTime after = driver.executor().core_time();
+  const double wall = seconds(std::chrono::steady_clock::now() - start);
+  const double operators = after.operators - before.operators;
+  const double barriers = after.barriers - before.barriers;
+  EXPECT_DOUBLE_EQ(operators, completion.busy_core_seconds);
+  EXPECT_DOUBLE_EQ(barriers, completion.barrier_core_seconds);
+  EXPECT_GT(operators, 0);
+  EXPECT_GT(barriers, 0);
+  EXPECT_LE(operators + barriers + after.idle - before.idle, 2 * wall + 1e-9);
+  EXPECT_GE(driver.executor().last_layer_end(), start);
+}
+
+TEST(AscendExecutor, RefusesWhatTheKernelsCannotRun) {
+  const Checkpoint checkpoint = *Checkpoint::open(test::tiny("mixtral", "f32.gguf"));
+  const Model model = *build_model(checkpoint);
+  AscendOptions options;
+  options.host_kernels = *find_kernels("ref");
+  options.limits = {8, 4, 64, 8, 128, 16};
+  const auto experts = make_ascend_executor(model, checkpoint, options);
+  ASSERT_FALSE(experts.ok());
+  EXPECT_EQ(experts.error().kind, ErrorKind::kUnsupported);
+  EXPECT_THAT(experts.error().message, HasSubstr("4 experts"));
+
+  Model odd = *build_model(checkpoint);
+  odd.config.experts = 0;
+  odd.config.ffn = 168;
+  const auto width = make_ascend_executor(odd, checkpoint, options);
+  ASSERT_FALSE(width.ok());
+  EXPECT_THAT(width.error().message, HasSubstr("feed-forward size of 168"));
+
+  odd.config.ffn = 160;
+  options.cores = 4;
+  options.prefill_cores = 1;
+  options.decode_cores = 1;
+  const auto order = make_ascend_executor(odd, checkpoint, options);
+  ASSERT_FALSE(order.ok());
+  EXPECT_EQ(order.error().kind, ErrorKind::kUnsupported);
+}
+
+}  // namespace
+}  // namespace weft

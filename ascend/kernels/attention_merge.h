@@ -48,7 +48,9 @@ __aicore__ inline void DivideRows(const AscendC::LocalTensor<float>& values,
 }
 
 // Takes the next segment of keys into what all before it gave; `part` is used up. A segment that
-// a row does not see changes nothing of it: its maximum is so low that its factor is 0.
+// a row does not see changes nothing of it: its maximum is so low that its factor is 0. Adding this
+// 0 does not change a zero's sign either, as no sum here is a negative one: the cube adds to 0, and
+// so does who takes the first of several.
 class AttentionMerge {
  public:
   // `scratch`: [2, rows, 8].
@@ -93,9 +95,6 @@ class AttentionMerge {
   __aicore__ inline void Finish(const AttentionPart& total, const AscendC::LocalTensor<half>& out,
                                 int32_t rows, int32_t head_dim) {
     DivideRows(total.values, total.sum, rows, head_dim);
-    AscendC::PipeBarrier<PIPE_V>();
-    // A zero's sign would tell whether segments without visible keys were merged: + 0 takes it off.
-    AscendC::Adds(total.values, total.values, 0.0f, rows * head_dim);
     AscendC::PipeBarrier<PIPE_V>();
     AscendC::Cast(out, total.values, AscendC::RoundMode::CAST_RINT, rows * head_dim);
   }

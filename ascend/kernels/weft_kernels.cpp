@@ -2,6 +2,9 @@
 // compiler against the twin's headers.
 
 #include "resident_kernel.h"
+#ifdef WEFT_ASCEND_TWIN
+#include "twin.h"
+#endif
 
 // `launch`: a weft_ascend::Launch. Blocks: those of both rings, at most as many as there are cube
 // cores, or a waiting block could keep a sending one from starting.

@@ -22,9 +22,19 @@ Status check(const char* what, aclError code) {
   return acl_error(what, code);
 }
 
+// A process may make several devices one after the other.
+Status choose_device(int ordinal) {
+  if (const aclError code = aclInit(nullptr);
+      code != ACL_SUCCESS && code != ACL_ERROR_REPEAT_INITIALIZE) {
+    return acl_error("aclInit", code);
+  }
+  return check("choosing the device", aclrtSetDevice(ordinal));
+}
+
 }  // namespace
 
-Result<DeviceMemory> DeviceMemory::allocate(uint64_t bytes, const char* purpose) {
+Result<DeviceMemory> DeviceMemory::allocate(uint64_t bytes, const char* purpose,
+                                            Contents contents) {
   DeviceMemory memory;
   void* data = nullptr;
   if (const aclError code = aclrtMalloc(&data, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
@@ -35,7 +45,7 @@ Result<DeviceMemory> DeviceMemory::allocate(uint64_t bytes, const char* purpose)
   }
   memory.data_ = data;
   memory.size_ = bytes;
-  WEFT_RETURN_IF_ERROR(memory.clear());
+  if (contents == Contents::kZeros) WEFT_RETURN_IF_ERROR(memory.clear());
   return memory;
 }
 
@@ -64,14 +74,20 @@ Status DeviceMemory::clear() {
   return check("clearing device memory", aclrtMemset(data_, size_, 0, size_));
 }
 
+#ifdef WEFT_CANN
+Result<uint64_t> free_card_memory(int ordinal) {
+  WEFT_RETURN_IF_ERROR(choose_device(ordinal));
+  size_t free = 0;
+  size_t total = 0;
+  WEFT_RETURN_IF_ERROR(
+      check("asking for free memory", aclrtGetMemInfo(ACL_HBM_MEM, &free, &total)));
+  return uint64_t{free};
+}
+#endif
+
 Result<std::unique_ptr<AclDevice>> AclDevice::create(int ordinal, const std::string& kernels) {
-  // A process may make several devices one after the other.
-  if (const aclError code = aclInit(nullptr);
-      code != ACL_SUCCESS && code != ACL_ERROR_REPEAT_INITIALIZE) {
-    return acl_error("aclInit", code);
-  }
   std::unique_ptr<AclDevice> device(new AclDevice());
-  WEFT_RETURN_IF_ERROR(check("choosing the device", aclrtSetDevice(ordinal)));
+  WEFT_RETURN_IF_ERROR(choose_device(ordinal));
   WEFT_RETURN_IF_ERROR(check("making a stream", aclrtCreateStream(&device->stream_)));
   WEFT_RETURN_IF_ERROR(check(fmt::format("loading kernels from '{}'", kernels).c_str(),
                              aclrtBinaryLoadFromFile(kernels.c_str(), nullptr, &device->kernels_)));

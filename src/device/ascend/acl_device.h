@@ -21,8 +21,10 @@ namespace weft {
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  // kExhausted, naming the size and its purpose. Zeroed.
-  static Result<DeviceMemory> allocate(uint64_t bytes, const char* purpose);
+  // kExhausted, naming the size and its purpose.
+  enum class Contents : uint8_t { kZeros, kAnything };
+  static Result<DeviceMemory> allocate(uint64_t bytes, const char* purpose,
+                                       Contents contents = Contents::kZeros);
   ~DeviceMemory();
   DeviceMemory(DeviceMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
@@ -52,6 +54,11 @@ class DeviceMemory {
   void* data_ = nullptr;
   uint64_t size_ = 0;
 };
+
+#ifdef WEFT_CANN
+// Bytes of a card's memory that are free now.
+Result<uint64_t> free_card_memory(int ordinal);
+#endif
 
 class AclDevice {
  public:

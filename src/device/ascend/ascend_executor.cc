@@ -203,7 +203,9 @@ Status AscendExecutor::allocate_model(const Model& model) {
     return {};
   };
   const int64_t block_bytes = ascend_kv_block_bytes(model);
-  WEFT_RETURN_IF_ERROR(make(kv_, block_bytes * limits_.blocks, "the KV pool"));
+  // Blocks are cleared before they are used.
+  WEFT_ASSIGN(kv_, DeviceMemory::allocate(static_cast<uint64_t>(block_bytes * limits_.blocks),
+                                          "the KV pool", DeviceMemory::Contents::kAnything));
   WEFT_RETURN_IF_ERROR(make(slot_tokens_,
                             int64_t{limits_.slots} * weft_ascend::kSlotStride * sizeof(int32_t),
                             "the slots' tokens"));

@@ -68,6 +68,7 @@ void load(const Call& call, const LocalMemory& target, const LocalMemory& source
   call.core.Writes(buffer, {in.to, kFractal, in.to_stride, in.count}, true);
   Work work;
   work.bytes = uint64_t{kFractal} * in.count;
+  work.buffer = buffer;
   call.core.Issue<&run_load>(in, work);
 }
 
@@ -227,6 +228,11 @@ void fixpipe(const Call& call, void* target, const LocalMemory& source, AscendC:
   call.core.Reads(Buffer::kL0c, {in.from, in.rows * 64, in.from_strip, in.strips}, true);
   Work work;
   work.bytes = uint64_t{in.rows} * in.strips * bytes;
+  if (rows) {
+    work.global = {target, in.rows, in.strips * bytes, in.row_stride};
+  } else {
+    work.global = {target, in.strips, in.rows * bytes, in.strip_stride};
+  }
   work.m = in.rows, work.n = in.strips * kSide;
   call.core.Issue<&run_fixpipe>(in, work);
 }

@@ -144,9 +144,11 @@ uint64_t extent(const RowsOfBytes& rows, uint64_t stride, uint64_t length) {
   return (rows.count - 1) * stride + length;
 }
 
-Work moved(const RowsOfBytes& rows) {
+Work moved(const RowsOfBytes& rows, const void* global = nullptr) {
   Work work;
   work.bytes = rows.count * rows.length;
+  work.global = {global, static_cast<uint32_t>(rows.count), static_cast<uint32_t>(rows.length),
+                 rows.global_stride};
   return work;
 }
 
@@ -207,7 +209,7 @@ void copy_in(const Call& call, const LocalMemory& target, const void* source,
     in.element = static_cast<uint8_t>(padding->element);
     in.value = padding->value;
   }
-  call.core.Issue<&run_in>(in, moved(rows));
+  call.core.Issue<&run_in>(in, moved(rows, source));
 }
 
 void copy_out(const Call& call, void* target, const LocalMemory& source, const RowsOfBytes& rows,
@@ -230,7 +232,7 @@ void copy_out(const Call& call, void* target, const LocalMemory& source, const R
   in.add = call.core.atomic();
   check_that(call, in.add == 0 || in.add - 1 == static_cast<int>(element),
              "SetAtomicAdd was called for another type");
-  call.core.Issue<&run_out>(in, moved(rows));
+  call.core.Issue<&run_out>(in, moved(rows, target));
 }
 
 void copy_local(const Call& call, const LocalMemory& target, const LocalMemory& source,
@@ -294,6 +296,12 @@ void copy_nd_to_nz(const Call& call, const LocalMemory& target, const void* sour
   }
   Work work;
   work.bytes = uint64_t{in.matrices} * in.rows * in.row_bytes;
+  work.m = in.matrices * in.rows, work.n = in.row_bytes;
+  if (in.from_row == in.row_bytes) {  // a matrix is one piece
+    work.global = {source, in.matrices, in.rows * in.row_bytes, in.from_matrix};
+  } else {
+    work.global = {source, in.matrices * in.rows, in.row_bytes, in.from_row};
+  }
   call.core.Issue<&run_nd_to_nz>(in, work);
 }
 

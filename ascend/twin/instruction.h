@@ -50,18 +50,43 @@ struct Pieces {
   uint32_t count = 1;
 };
 
+// Pieces of global memory that a copy touches. `stride`: between their starts.
+struct GlobalPieces {
+  const void* start = nullptr;
+  uint32_t count = 0;
+  uint32_t length = 0;  // bytes
+  uint64_t stride = 0;
+};
+
 // What passes through a pipe, for counters and models of time.
 struct Work {
   uint64_t bytes = 0;          // moved (copies) or written (vector)
   uint64_t multiply_adds = 0;  // of Mmad
   uint32_t m = 0, n = 0, k = 0;
   uint32_t repeats = 0;  // of 256 bytes, vector instructions
+  uint8_t element = 4;   // bytes of the widest, vector instructions
+  Buffer buffer = Buffer::kUb;  // where LoadData puts it
+  GlobalPieces global;   // copies from and to global memory
 };
 
 class SubCore;
 
 struct Instruction {
-  enum class Kind : uint8_t { kWork, kSetFlag, kWaitFlag, kCrossSet };
+  // From kCrossWait on: what the scalar unit does at once, told to listeners and never queued.
+  enum class Kind : uint8_t {
+    kWork,
+    kSetFlag,
+    kWaitFlag,
+    kCrossSet,
+    kCrossWait,
+    kBarrier,
+    kScalar,  // an access to a local buffer
+    kLoad,    // scalar accesses to global memory
+    kStore,
+    kRefresh,  // DataCacheCleanAndInvalid of a line
+    kSync,     // DataSyncBarrier
+    kClock,    // GetSystemCycle
+  };
   static constexpr size_t kPayload = 104;
 
   void (*run)(SubCore&, const std::byte*) = nullptr;

@@ -31,13 +31,19 @@ void* GlobalMemory::Allocate(uint64_t bytes) {
   // A NaN as half and as float; only what is small enough to be worth it.
   std::memset(memory, 0x7f, std::min<uint64_t>(rounded, uint64_t{16} << 20));
   used_ += rounded;
-  ranges_[memory] = {memory, bytes, true};
+  ranges_[memory] = {memory, bytes, true, TakePlace(bytes)};
   return memory;
+}
+
+uint64_t GlobalMemory::TakePlace(uint64_t bytes) {
+  const uint64_t place = next_place_;
+  next_place_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return place;
 }
 
 void GlobalMemory::Add(void* memory, uint64_t bytes) {
   auto* start = static_cast<uint8_t*>(memory);
-  ranges_[start] = {start, bytes, false};
+  ranges_[start] = {start, bytes, false, TakePlace(bytes)};
 }
 
 bool GlobalMemory::Remove(void* memory, bool owned) {
@@ -77,7 +83,16 @@ Machine::Machine(Options options)
 }
 
 void Machine::Launch(Kernel kernel, int blocks, std::span<const std::byte> arguments) {
-  launches_.push_back({kernel, blocks, {arguments.begin(), arguments.end()}});
+  Launched launch;
+  launch.kernel = kernel, launch.blocks = blocks;
+  launch.arguments.assign(arguments.begin(), arguments.end());
+  launches_.push_back(std::move(launch));
+}
+
+void Machine::QueueCopy(void* target, const void* source, uint64_t bytes) {
+  Launched copy;
+  copy.target = target, copy.source = source, copy.bytes = bytes;
+  launches_.push_back(std::move(copy));
 }
 
 void Machine::Raise(Fault raised) {
@@ -88,6 +103,11 @@ void Machine::Raise(Fault raised) {
 void Machine::StartBlocks() {
   while (!launches_.empty()) {
     Launched& launch = launches_.front();
+    if (launch.kernel == nullptr) {
+      if (launch.bytes > 0) std::memcpy(launch.target, launch.source, launch.bytes);
+      launches_.pop_front();
+      continue;
+    }
     if (next_block_ == 0 && busy_ == 0) ++launch_number_;
     for (Core& core : cores_) {
       if (next_block_ == launch.blocks) break;
@@ -154,7 +174,9 @@ Outcome Machine::Run(uint64_t budget, bool wait_for_host) {
     }
     uint32_t idle = 0;
     bool progress = false;
-    for (uint32_t i = 0; i < 64 && idle < 2 * running_.size() && !fault; ++i) {
+    // A model of time wants each program to see what it waits for as soon as it is there.
+    const uint32_t turns_drawn = options_.timing_only ? 0 : 64;
+    for (uint32_t i = 0; i < turns_drawn && idle < 2 * running_.size() && !fault; ++i) {
       SubCore& chosen = *running_[rng_.Below(static_cast<uint32_t>(running_.size()))];
       if ((slow_ >> (chosen.core() % 32) & 1) != 0 && rng_.Below(8) != 0) continue;
       const bool done = chosen.Turn();

@@ -20,6 +20,7 @@ struct GlobalRange {
   uint8_t* start = nullptr;
   uint64_t bytes = 0;
   bool owned = false;
+  uint64_t place = 0;  // see Issued
 };
 
 // Global memory: which addresses belong to somebody.
@@ -36,6 +37,8 @@ class GlobalMemory {
 
  private:
   uint64_t capacity_, used_ = 0;
+  uint64_t next_place_ = 0;
+  uint64_t TakePlace(uint64_t bytes);
   std::map<const uint8_t*, GlobalRange> ranges_;
 };
 
@@ -51,6 +54,7 @@ class Machine {
   uint64_t instructions = 0;
 
   void Launch(Kernel kernel, int blocks, std::span<const std::byte> arguments);
+  void QueueCopy(void* target, const void* source, uint64_t bytes);
   Outcome Run(uint64_t budget, bool wait_for_host);
   void Reset();
   SubCore& sub_core(int core, int index) { return *cores_[core].sub_cores[index]; }
@@ -78,9 +82,12 @@ class Machine {
     int block = -1;                     // -1: free
   };
   struct Launched {
-    Kernel kernel;
-    int blocks;
+    Kernel kernel = nullptr;  // null: a copy
+    int blocks = 0;
     std::vector<std::byte> arguments;
+    void* target = nullptr;
+    const void* source = nullptr;
+    uint64_t bytes = 0;
   };
 
   void StartBlocks();

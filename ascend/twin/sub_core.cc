@@ -23,7 +23,11 @@ std::string place(const Where& where) {
 }  // namespace
 
 SubCore::SubCore(Machine& machine, int core, Role role, const Chip& chip)
-    : machine_(machine), core_(core), role_(role), flags_(kHardEvents * kEventIds) {
+    : machine_(machine),
+      core_(core),
+      role_(role),
+      timing_only_(machine.options().timing_only),
+      flags_(kHardEvents * kEventIds) {
   if (role == Role::kCube) {
     capacity_ = {0, chip.l1_bytes, chip.l0a_bytes, chip.l0b_bytes, chip.l0c_bytes};
   } else {
@@ -41,6 +45,7 @@ void SubCore::Start(Kernel kernel, const std::byte* arguments, int block, int bl
   kernel_ = kernel, arguments_ = arguments, block_ = block, blocks_ = blocks;
   rng_ = Rng(seed);
   order_ = order == Order::kDrawn ? static_cast<Order>(1 + rng_.Below(3)) : order;
+  if (timing_only_) order_ = Order::kEager;
   for (int i = 0; i < kBuffers; ++i) {
     // A pattern that is a NaN as half and as float.
     memory_[i].assign(capacity_[i], std::byte{0x7f});
@@ -76,6 +81,7 @@ void SubCore::Main(void* argument) {
 }
 
 void SubCore::FaultIfUnbalanced() {
+  if (timing_only_) return;
   for (int event = 0; event < kHardEvents; ++event) {
     for (int id = 0; id < kEventIds; ++id) {
       const Flag& left = flags_[event * kEventIds + id];
@@ -114,7 +120,11 @@ void SubCore::Stop() {
   std::abort();
 }
 
-int64_t SubCore::Ticks() { return static_cast<int64_t>(machine_.instructions); }
+int64_t SubCore::Ticks() {
+  issuing_.name = "GetSystemCycle";
+  Tell(PIPE_S, Instruction::Kind::kClock, 0, 0, {});
+  return static_cast<int64_t>(machine_.instructions);
+}
 
 // ---- Issuing.
 
@@ -134,6 +144,8 @@ void SubCore::Begin(pipe_t pipe, const char* name, const Where& where) {
   issuing_.pipe = pipe, issuing_.name = name, issuing_.where = where;
   Effect();
   Count(pipe);
+  if (timing_only_) [[unlikely]]
+    return;
   const uint32_t number = ++sequence_[pipe];
   auto& past = past_[pipe];
   if (past.empty()) past.resize(kPast);
@@ -147,6 +159,8 @@ void SubCore::Begin(pipe_t pipe, const char* name, const Where& where) {
 }
 
 void SubCore::Reads(Buffer buffer, const Pieces& pieces, bool must_be_written, bool own_order) {
+  if (timing_only_) [[unlikely]]
+    return;
   const pipe_t pipe = issuing_.pipe;
   const Conflict conflict = shadows_[static_cast<int>(buffer)].Read(
       pipe, sequence_[pipe], clocks_[pipe], pieces, must_be_written, own_order);
@@ -155,6 +169,8 @@ void SubCore::Reads(Buffer buffer, const Pieces& pieces, bool must_be_written, b
 }
 
 void SubCore::Writes(Buffer buffer, const Pieces& pieces, bool own_order) {
+  if (timing_only_) [[unlikely]]
+    return;
   const pipe_t pipe = issuing_.pipe;
   const Conflict conflict = shadows_[static_cast<int>(buffer)].Write(
       pipe, sequence_[pipe], clocks_[pipe], pieces, own_order);
@@ -208,6 +224,8 @@ void SubCore::Touches(const void* start, uint64_t bytes) {
                                static_cast<int64_t>(begins->bytes),
                            begins->bytes));
   }
+  in_own_memory_ = range->owned;
+  place_ = range->place + static_cast<uint64_t>(static_cast<const uint8_t*>(start) - range->start);
 }
 
 Instruction& SubCore::Slot(pipe_t pipe) {
@@ -225,18 +243,22 @@ Instruction& SubCore::Slot(pipe_t pipe) {
   return slot;
 }
 
-void SubCore::Issued(Instruction& slot, const Work& work) {
-  const pipe_t pipe = issuing_.pipe;
+void SubCore::Tell(pipe_t pipe, Instruction::Kind kind, int event, int id, const Work& work) {
   counters_.bytes[pipe] += work.bytes;
   counters_.multiply_adds += work.multiply_adds;
-  if (machine_.listener != nullptr) [[unlikely]] {
-    twin::Issued issued;
-    issued.core = core_, issued.sub_core = static_cast<int>(role_);
-    issued.pipe = pipe, issued.kind = slot.kind, issued.name = slot.name;
-    issued.event = slot.event, issued.id = slot.id;
-    issued.work = work, issued.where = slot.where;
-    machine_.listener->OnIssue(issued);
-  }
+  if (machine_.listener == nullptr) [[likely]]
+    return;
+  twin::Issued issued;
+  issued.core = core_, issued.sub_core = static_cast<int>(role_);
+  issued.pipe = pipe, issued.kind = kind, issued.name = issuing_.name;
+  issued.event = static_cast<uint8_t>(event), issued.id = static_cast<uint8_t>(id);
+  issued.place = place_;
+  issued.work = work, issued.where = issuing_.where;
+  machine_.listener->OnIssue(issued);
+}
+
+void SubCore::Issued(Instruction& slot, const Work& work) {
+  Tell(issuing_.pipe, slot.kind, slot.event, slot.id, work);
   if (order_ == Order::kEager) {
     RunAll();
   } else if (--quantum_ == 0) {
@@ -250,6 +272,10 @@ void SubCore::Issued(Instruction& slot, const Work& work) {
 void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) {
   const pipe_t source = event_source(event);
   Begin(source, "SetFlag", where);
+  if (timing_only_) [[unlikely]] {
+    return Tell(source, Instruction::Kind::kSetFlag, static_cast<int>(event), static_cast<int>(id),
+                {});
+  }
   if (id < 0 || id >= kEventIds) {
     Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
   }
@@ -276,6 +302,10 @@ void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) 
 void SubCore::WaitFlag(AscendC::HardEvent event, int64_t id, const Where& where) {
   const pipe_t target = event_target(event);
   Begin(target, "WaitFlag", where);
+  if (timing_only_) [[unlikely]] {
+    return Tell(target, Instruction::Kind::kWaitFlag, static_cast<int>(event), static_cast<int>(id),
+                {});
+  }
   if (id < 0 || id >= kEventIds) {
     Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
   }
@@ -300,6 +330,10 @@ void SubCore::WaitFlag(AscendC::HardEvent event, int64_t id, const Where& where)
 }
 
 void SubCore::Barrier(pipe_t pipe, const Where& where) {
+  if (timing_only_) [[unlikely]] {
+    issuing_.name = "PipeBarrier", issuing_.where = where;
+    return Tell(pipe == PIPE_ALL ? PIPE_S : pipe, Instruction::Kind::kBarrier, 0, 0, {});
+  }
   if (pipe != PIPE_ALL) {
     if (clocks_[pipe].ended[pipe] == sequence_[pipe]) return;  // nothing since the last one
     clocks_[pipe].ended[pipe] = sequence_[pipe];
@@ -325,6 +359,9 @@ void SubCore::RewindIfNeeded() {
 
 void SubCore::CrossCoreSet(int mode, pipe_t pipe, int64_t id, const Where& where) {
   Begin(pipe, "CrossCoreSetFlag", where);
+  if (timing_only_) [[unlikely]] {
+    return Tell(pipe, Instruction::Kind::kCrossSet, mode, static_cast<int>(id), {});
+  }
   if (id < 0 || id >= kCrossFlags) Fail(where, fmt::format("flag id {} is not one of 0 to 15", id));
   if (id >= 11 && id <= 14) {
     Fail(where, fmt::format("flag id {}: 11 to 14 belong to SyncAll", id));
@@ -346,17 +383,14 @@ void SubCore::AddCross(int id) {
 
 void SubCore::CrossCoreWait(int64_t id, const Where& where) {
   Begin(PIPE_S, "CrossCoreWaitFlag", where);
+  if (timing_only_) [[unlikely]] {
+    return Tell(PIPE_S, Instruction::Kind::kCrossWait, 0, static_cast<int>(id), {});
+  }
   if (id < 0 || id >= kCrossFlags) Fail(where, fmt::format("flag id {} is not one of 0 to 15", id));
   where_ = where, wait_id_ = static_cast<int>(id);
   if (cross_[id] == 0) Block(State::kCross);
   --cross_[id];
-  if (machine_.listener != nullptr) [[unlikely]] {
-    twin::Issued issued;
-    issued.core = core_, issued.sub_core = static_cast<int>(role_);
-    issued.kind = Instruction::Kind::kWaitFlag, issued.name = "CrossCoreWaitFlag";
-    issued.id = static_cast<uint8_t>(id), issued.where = where;
-    machine_.listener->OnIssue(issued);
-  }
+  Tell(PIPE_S, Instruction::Kind::kCrossWait, 0, static_cast<int>(id), {});
 }
 
 void SubCore::CheckCrossFlags() {
@@ -373,6 +407,7 @@ void SubCore::CheckCrossFlags() {
 void SubCore::LoadLocal(Buffer buffer, uint32_t address, void* value, uint32_t bytes,
                         const Where& where) {
   Begin(PIPE_S, "GetValue", where);
+  Tell(PIPE_S, Instruction::Kind::kScalar, 0, 0, {});
   Reads(buffer, {address, bytes, 0, 1}, buffer == Buffer::kUb);
   std::memcpy(value, memory(buffer) + address, bytes);
 }
@@ -380,6 +415,7 @@ void SubCore::LoadLocal(Buffer buffer, uint32_t address, void* value, uint32_t b
 void SubCore::StoreLocal(Buffer buffer, uint32_t address, const void* value, uint32_t bytes,
                          const Where& where) {
   Begin(PIPE_S, "SetValue", where);
+  Tell(PIPE_S, Instruction::Kind::kScalar, 0, 0, {});
   clocks_[PIPE_S].ended[PIPE_S] = sequence_[PIPE_S];
   Writes(buffer, {address, bytes, 0, 1}, true);
   std::memcpy(memory(buffer) + address, value, bytes);

@@ -71,6 +71,10 @@ class SubCore {
   template <auto kRun, class P>
   void Issue(const P& parameters, const Work& work) {
     static_assert(std::is_trivially_copyable_v<P> && sizeof(P) <= Instruction::kPayload);
+    if (timing_only_) [[unlikely]] {
+      if (issuing_.pipe == PIPE_MTE2 && in_own_memory_) kRun(*this, parameters);
+      return Tell(issuing_.pipe, Instruction::Kind::kWork, 0, 0, work);
+    }
     Instruction& slot = Slot(issuing_.pipe);
     std::memcpy(slot.payload.data(), &parameters, sizeof(P));
     slot.run = [](SubCore& core, const std::byte* payload) {
@@ -160,6 +164,7 @@ class SubCore {
   };
 
   static void Main(void* self);
+  void Tell(pipe_t pipe, Instruction::Kind kind, int event, int id, const Work& work);
   Instruction& Slot(pipe_t pipe);
   void Issued(Instruction& slot, const Work& work);
   void Block(State state);
@@ -195,6 +200,10 @@ class SubCore {
   std::vector<Shadow> shadows_;
   std::array<InstructionQueue, kPipes> queues_;
   uint32_t queued_ = 0;  // a bit for each pipe with instructions
+  const bool timing_only_;
+  // Of the last range that was touched.
+  bool in_own_memory_ = false;
+  uint64_t place_ = 0;
   std::array<Clock, kPipes> clocks_;
   std::array<uint32_t, kPipes> sequence_{};
   static constexpr uint32_t kPast = 512;

@@ -61,6 +61,7 @@ void SubCore::CarryOut(int pipe) {
   Instruction& head = queues_[pipe].front();
   carried_out_ = head.where;
   switch (head.kind) {
+    default: break;  // never queued
     case Instruction::Kind::kWork:
       head.run(*this, head.payload.data());
       break;

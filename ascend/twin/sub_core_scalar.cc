@@ -63,6 +63,7 @@ void SubCore::Load(const void* address, void* value, uint32_t bytes, const Where
   std::memcpy(value, slot->data.data() + offset, bytes);
   uint64_t seen = 0;
   std::memcpy(&seen, value, bytes);
+  Tell(PIPE_S, Instruction::Kind::kLoad, 0, 0, {});
   NotePoll(static_cast<const uint8_t*>(address), bytes, seen, where);
 }
 
@@ -82,7 +83,9 @@ void SubCore::NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, c
     Block(State::kPolling);
     return;
   }
-  if (polled_.size() < kMostPolled) polled_.push_back({address, bytes, value});
+  // A program that polls so many words would rather be one that reads a table.
+  if (polled_.size() == kMostPolled) polled_.clear();
+  polled_.push_back({address, bytes, value});
   repeats_ = 0;
 }
 
@@ -98,6 +101,7 @@ bool SubCore::PolledChanged() const {
 void SubCore::Store(void* address, const void* value, uint32_t bytes, const Where& where) {
   Begin(PIPE_S, "SetValue", where);
   Touches(address, bytes);
+  Tell(PIPE_S, Instruction::Kind::kStore, 0, 0, {});
   const auto offset = reinterpret_cast<uintptr_t>(address) % kLineBytes;
   if (offset + bytes > kLineBytes)
     Fail(where, "SetValue of a word that is not aligned to its size");
@@ -119,6 +123,7 @@ void SubCore::CleanAndInvalidate(const void* address, bool all, const Where& whe
     }
   } else {
     Touches(address, 1);
+    Tell(PIPE_S, Instruction::Kind::kRefresh, 0, 0, {});
     if (CacheLineState* slot = cache_.Find(line_of(address))) {
       if (slot->dirty != 0) WriteBack(*slot);
       slot->address = nullptr;
@@ -129,6 +134,8 @@ void SubCore::CleanAndInvalidate(const void* address, bool all, const Where& whe
 
 void SubCore::DataSyncBarrier(const Where&) {
   ++counters_.instructions[PIPE_S];
+  issuing_.name = "DataSyncBarrier";
+  Tell(PIPE_S, Instruction::Kind::kSync, 0, 0, {});
   while (!on_their_way_.empty() && !machine_.fault) Land(0);
   if (machine_.fault) Stop();
 }

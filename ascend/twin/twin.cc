@@ -56,18 +56,23 @@ Device::~Device() = default;
 void* Device::Allocate(uint64_t bytes) { return machine_->memory().Allocate(bytes); }
 
 void Device::Free(void* memory) {
-  if (memory == nullptr) return;
-  WEFT_CHECK(machine_->memory().Remove(memory, true), "{} is not memory of this device", memory);
+  WEFT_CHECK(memory == nullptr || TryFree(memory), "{} is not memory of this device", memory);
 }
 
-void Device::Register(void* memory, uint64_t bytes) { machine_->memory().Add(memory, bytes); }
+bool Device::TryFree(void* memory) { return machine_->memory().Remove(memory, true); }
 
-void Device::Unregister(void* memory) {
-  WEFT_CHECK(machine_->memory().Remove(memory, false), "{} was not registered", memory);
+void Device::Register(void* memory, uint64_t bytes) { machine_->memory().Add(memory, bytes); }
+bool Device::TryUnregister(void* memory) { return machine_->memory().Remove(memory, false); }
+bool Device::Owns(const void* memory, uint64_t bytes) const {
+  return machine_->memory().Find(memory, bytes) != nullptr;
 }
 
 void Device::Copy(void* target, const void* source, uint64_t bytes) {
   if (bytes > 0) std::memcpy(target, source, bytes);
+}
+
+void Device::QueueCopy(void* target, const void* source, uint64_t bytes) {
+  machine_->QueueCopy(target, source, bytes);
 }
 
 void Device::Launch(Kernel kernel, int blocks, std::span<const std::byte> arguments) {

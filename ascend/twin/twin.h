@@ -43,7 +43,7 @@ namespace weft::twin {
 
 // What a kernel can see of a chip, and what a model of time needs.
 struct Chip {
-  std::string name;
+  std::string name = "910B1";
   int cores = 24;  // cube cores; each drives two vector cores
   double gigahertz = 1.85;
   uint64_t hbm_bytes = uint64_t{64} << 30;
@@ -89,6 +89,10 @@ struct Options {
   // When nobody can do anything but look at unchanged memory, every poller looks 64 times more this
   // many times, so that spin caps can end it; then it is called a deadlock.
   int poll_rounds = 1000;
+  // For models of time: nothing is computed or copied, and nothing is checked but the calls'
+  // arguments. Programs run straight through, waiting only for words in global memory; copies from
+  // memory that was allocated, and not registered, do happen, since programs may read tables there.
+  bool timing_only = false;
   std::optional<Injection> injection;
 };
 
@@ -108,7 +112,10 @@ struct Issued {
   pipe_t pipe = PIPE_S;
   Instruction::Kind kind = Instruction::Kind::kWork;
   const char* name = "";
-  uint8_t event = 0, id = 0;  // of flags
+  uint8_t event = 0, id = 0;  // of flags; of kCrossSet the mode
+  // Of copies and scalar accesses: where in global memory, by a number that is the same in every
+  // run that allocates and registers the same sizes in the same order.
+  uint64_t place = 0;
   Work work;
   Where where;
 };
@@ -175,11 +182,18 @@ class Device {
   // Null when the chip's memory is used up.
   void* Allocate(uint64_t bytes);
   void Free(void* memory);
+  bool TryFree(void* memory);  // false if it is not what Allocate gave
   // Host memory that the cores may read and write until it is unregistered.
+  // Whole lines of 64 bytes.
   void Register(void* memory, uint64_t bytes);
-  void Unregister(void* memory);
+  bool TryUnregister(void* memory);
+  // Does all of it belong to one allocation or registration?
+  bool Owns(const void* memory, uint64_t bytes) const;
   // Host copies; from or to device memory, or both.
   void Copy(void* target, const void* source, uint64_t bytes);
+
+  // The same when what was launched before has ended.
+  void QueueCopy(void* target, const void* source, uint64_t bytes);
 
   // Queues a launch behind the earlier ones. `arguments` are packed with natural alignment.
   void Launch(Kernel kernel, int blocks, std::span<const std::byte> arguments);
@@ -216,5 +230,9 @@ class Device {
 
   std::unique_ptr<Machine> machine_;
 };
+
+// The device behind acl/acl.h. New options drop the device there is, with its memory.
+void set_acl_options(Options options);
+Device& acl_device();
 
 }  // namespace weft::twin

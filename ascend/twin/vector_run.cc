@@ -69,6 +69,7 @@ VectorOperand vector_operand(const Call& call, const char* name, const LocalMemo
 
 Work vector_work(const VectorInstruction& in, uint32_t element) {
   Work work;
+  work.element = static_cast<uint8_t>(element);
   if (in.repeats == 0) {
     work.bytes = uint64_t{in.count} * element;
     work.repeats = static_cast<uint32_t>((work.bytes + 255) / 256);
@@ -395,6 +396,7 @@ ReduceInstruction begin_repeats(const Call& call, const LocalMemory& dst, const 
 
 Work reduce_work(const ReduceInstruction& in, uint32_t element) {
   Work work;
+  work.element = static_cast<uint8_t>(element);
   work.repeats = in.repeats == 0 ? (in.mask * element + 255) / 256 : in.repeats;
   work.bytes = in.repeats == 0 ? element : uint64_t{in.repeats} * element;
   return work;

@@ -214,10 +214,12 @@ struct Min {
   }
 };
 struct Exp {
-  static float Apply(float a) { return std::exp(a); }
+  static float Apply(float a) { return exponential(a); }
 };
 struct Ln {
-  static float Apply(float a) { return std::log(a); }
+  static float Apply(float a) {
+    return static_cast<float>(std::log(static_cast<double>(a)));  // the same on every CPU
+  }
 };
 struct Abs {
   static float Apply(float a) { return std::fabs(a); }

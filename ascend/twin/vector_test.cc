@@ -245,6 +245,21 @@ TEST(Vector, CompareSelectGather) {
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(z[320 + i], i % 2 == 0 ? 7 : 8) << i;
 }
 
+TEST(Vector, ExponentialIsWithinAUnit) {
+  EXPECT_EQ(exponential(0.0f), 1.0f);
+  EXPECT_EQ(exponential(-std::numeric_limits<float>::infinity()), 0.0f);
+  EXPECT_EQ(exponential(std::numeric_limits<float>::infinity()),
+            std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(exponential(std::numeric_limits<float>::quiet_NaN())));
+  for (int i = -10400; i < 8870; ++i) {
+    const float x = static_cast<float>(i) * 0.01f + 0.0003f;
+    const double exact = std::exp(static_cast<double>(x));
+    const auto near = static_cast<float>(exact);
+    const double unit = std::nextafter(near, std::numeric_limits<float>::infinity()) - near;
+    EXPECT_LE(std::fabs(exponential(x) - exact), 1.01 * unit) << x;
+  }
+}
+
 TEST(Half, Conversions) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     half h;

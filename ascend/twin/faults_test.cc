@@ -1,0 +1,362 @@
+// Deliberate faults: each must be found, with the kernel's line.
+
+#include "twin_testing.h"
+
+namespace weft::twin {
+namespace {
+
+using namespace AscendC;  // NOLINT: as kernels do
+
+// The line of the fault in the kernel that ran last.
+int marked_line = 0;
+#define HERE (marked_line = __LINE__)
+
+class Faults : public testing::Test {
+ protected:
+  template <auto kKernel>
+  void Expect(const std::string& what, uint64_t seeds = 10, int blocks = 1, int cores = 2) {
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      Device device(few_cores(seed, cores));
+      Array<float> x(device, std::vector<float>(4096, 1.0f)), y(device, 4096);
+      marked_line = 0;
+      device.Launch<kKernel>(blocks, GM_ADDR(x), GM_ADDR(y));
+      expect_fault(device, what, marked_line, __FILE__);
+      if (HasFailure()) FAIL() << "seed " << seed;
+    }
+  }
+};
+
+bool first_vector_core() { return !here().is_cube() && GetBlockIdx() == 0; }
+
+GlobalTensor<float> floats(GM_ADDR memory) {
+  GlobalTensor<float> tensor;
+  tensor.SetGlobalBuffer(reinterpret_cast<float*>(memory));
+  return tensor;
+}
+
+template <TPosition kPosition = TPosition::VECCALC>
+LocalTensor<float> local(TPipe& pipe, uint32_t count) {
+  TBuf<kPosition> buffer;
+  pipe.InitBuffer(buffer, count * 4);
+  return buffer.template Get<float>();
+}
+
+// ---- Order within a core.
+
+void missing_flag_in(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  DataCopy(a, floats(x), 64);
+  HERE, Adds(a, a, 1.0f, 64);
+}
+TEST_F(Faults, MissingFlagBeforeVector) {
+  Expect<missing_flag_in>("needs SetFlag and WaitFlag<HardEvent::MTE2_V>");
+}
+
+void missing_flag_out(GM_ADDR, GM_ADDR y) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  Duplicate(a, 1.0f, 64);
+  HERE, DataCopy(floats(y), a, 64);
+}
+TEST_F(Faults, MissingFlagBeforeCopyOut) {
+  Expect<missing_flag_out>("needs SetFlag and WaitFlag<HardEvent::V_MTE3>");
+}
+
+void missing_flag_back(GM_ADDR x, GM_ADDR y) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  DataCopy(a, floats(x), 64);
+  SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID1);
+  WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID1);
+  DataCopy(floats(y), a, 64);
+  HERE, DataCopy(a, floats(x)[64], 64);
+}
+TEST_F(Faults, MissingFlagBeforeTheBufferIsUsedAgain) {
+  Expect<missing_flag_back>("needs SetFlag and WaitFlag<HardEvent::MTE3_MTE2>");
+}
+
+void flag_of_another_pipe(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64), b = local(pipe, 64);
+  Duplicate(b, 0.0f, 64);
+  DataCopy(a, floats(x), 64);
+  SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  HERE, Add(b, b, a, 64);
+}
+TEST_F(Faults, WrongPipeOrder) {
+  Expect<flag_of_another_pipe>("needs SetFlag and WaitFlag<HardEvent::MTE2_V>");
+}
+
+void set_before_copy(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  SetFlag<HardEvent::MTE2_V>(EVENT_ID0);
+  DataCopy(a, floats(x), 64);
+  WaitFlag<HardEvent::MTE2_V>(EVENT_ID0);
+  HERE, Adds(a, a, 1.0f, 64);
+}
+TEST_F(Faults, FlagSetTooEarly) {
+  Expect<set_before_copy>("needs SetFlag and WaitFlag<HardEvent::MTE2_V>");
+}
+
+void missing_vector_barrier(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  Duplicate(a, 1.0f, 64);
+  HERE, Adds(a, a, 1.0f, 64);
+}
+TEST_F(Faults, MissingVectorBarrier) {
+  Expect<missing_vector_barrier>("needs PipeBarrier<PIPE_V>");
+}
+
+void scalar_reads_too_early(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  Duplicate(a, 1.0f, 64);
+  HERE, a.GetValue(3);
+}
+TEST_F(Faults, ScalarReadsTooEarly) {
+  Expect<scalar_reads_too_early>("needs SetFlag and WaitFlag<HardEvent::V_S>");
+}
+
+void scalar_writes_too_late(GM_ADDR, GM_ADDR y) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 8);
+  for (uint32_t i = 0; i < 8; ++i) a.SetValue(i, 1.0f);
+  HERE, DataCopy(floats(y), a, 8);
+}
+TEST_F(Faults, ScalarWritesTooLate) {
+  Expect<scalar_writes_too_late>("needs SetFlag and WaitFlag<HardEvent::S_MTE3>");
+}
+
+void small_products_need_a_barrier(GM_ADDR, GM_ADDR) {
+  if ASCEND_IS_AIV
+    return;
+  if (GetBlockIdx() != 0) return;
+  TPipe pipe;
+  TBuf<TPosition::A2> a2;
+  TBuf<TPosition::B2> b2;
+  TBuf<TPosition::CO1> co1;
+  pipe.InitBuffer(a2, 512);
+  pipe.InitBuffer(b2, 512);
+  pipe.InitBuffer(co1, 1024);
+  auto c = co1.Get<float>();
+  Mmad(c, a2.Get<half>(), b2.Get<half>(), MmadParams(16, 16, 16, 0, false, true));
+  HERE, Mmad(c, a2.Get<half>(), b2.Get<half>(), MmadParams(16, 16, 16, 0, false, false));
+}
+TEST_F(Faults, SmallProductsNeedABarrier) {
+  Expect<small_products_need_a_barrier>("needs PipeBarrier<PIPE_M>");
+}
+
+// ---- Flags.
+
+void event_id_again(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 128);
+  DataCopy(a, floats(x), 64);
+  SetFlag<HardEvent::MTE2_V>(EVENT_ID2);
+  DataCopy(a[64], floats(x), 64);
+  HERE, SetFlag<HardEvent::MTE2_V>(EVENT_ID2);
+}
+TEST_F(Faults, EventIdReused) { Expect<event_id_again>("again, without a WaitFlag"); }
+
+void wait_twice(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  SetFlag<HardEvent::MTE2_V>(EVENT_ID2);
+  WaitFlag<HardEvent::MTE2_V>(EVENT_ID2);
+  HERE, WaitFlag<HardEvent::MTE2_V>(EVENT_ID2);
+}
+TEST_F(Faults, WaitTwice) { Expect<wait_twice>("without a SetFlag"); }
+
+void never_waited(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  HERE, SetFlag<HardEvent::MTE2_V>(EVENT_ID2);
+}
+TEST_F(Faults, NeverWaited) { Expect<never_waited>("has no WaitFlag by the end"); }
+
+void ninth_event(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  HERE, SetFlag<HardEvent::MTE2_V>(8);
+}
+TEST_F(Faults, NinthEvent) { Expect<ninth_event>("event id 8 is not one of 0 to 7"); }
+
+void too_many_sets(GM_ADDR, GM_ADDR) {
+  if (GetBlockIdx() != 0 || !here().is_cube()) return;
+  for (int32_t i = 0; i < 16; ++i) {
+    HERE, CrossCoreSetFlag<0x2, PIPE_FIX>(3);
+  }
+}
+TEST_F(Faults, TooManyCrossCoreSets) { Expect<too_many_sets>("16 times"); }
+
+void reserved_flag(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  HERE, CrossCoreSetFlag<0x2, PIPE_MTE3>(12);
+}
+TEST_F(Faults, ReservedCrossCoreFlag) { Expect<reserved_flag>("11 to 14 belong to SyncAll"); }
+
+void unmatched_cross_set(GM_ADDR, GM_ADDR) {
+  if (GetBlockIdx() != 0 || !here().is_cube()) return;
+  HERE, CrossCoreSetFlag<0x2, PIPE_FIX>(3);
+}
+TEST_F(Faults, UnmatchedCrossCoreSet) { Expect<unmatched_cross_set>("more than"); }
+
+// ---- Limits.
+
+void unaligned_copy(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  HERE, DataCopy(a, floats(x), 13);
+}
+TEST_F(Faults, UnalignedLength) { Expect<unaligned_copy>("not a multiple of 32 bytes"); }
+
+void unaligned_address(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  HERE, DataCopy(a[3], floats(x), 8);
+}
+TEST_F(Faults, UnalignedAddress) { Expect<unaligned_address>("not at a multiple of 32"); }
+
+void over_capacity(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  TBuf<> a, b;
+  pipe.InitBuffer(a, 128 << 10);
+  HERE, pipe.InitBuffer(b, 65 << 10);
+}
+TEST_F(Faults, BufferOverCapacity) { Expect<over_capacity>("65536 are left of 196608"); }
+
+void beyond_the_tensor(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  HERE, Duplicate(a, 1.0f, 65);
+}
+TEST_F(Faults, BeyondTheTensor) { Expect<beyond_the_tensor>("4 more than its tensor has"); }
+
+void too_many_repeats(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64 * 256);
+  const int32_t repeats = 256;
+  HERE, Adds(a, a, 1.0f, 64, repeats, {1, 1, 8, 8});
+}
+TEST_F(Faults, RepeatOver255) { Expect<too_many_repeats>("repeatTime is 256"); }
+
+void too_many_fractals(GM_ADDR, GM_ADDR) {
+  if ASCEND_IS_AIV
+    return;
+  TPipe pipe;
+  TBuf<TPosition::A1> a1;
+  TBuf<TPosition::A2> a2;
+  pipe.InitBuffer(a1, 512);
+  pipe.InitBuffer(a2, 512);
+  LoadData2DParams params;
+  params.repeatTimes = 300;
+  HERE, LoadData(a2.Get<half>(), a1.Get<half>(), params);
+}
+TEST_F(Faults, RepeatOver255OfFractals) { Expect<too_many_fractals>("repeatTimes is 300"); }
+
+void beyond_global_memory(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  HERE, DataCopy(a, floats(x)[4096 - 32], 64);
+}
+TEST_F(Faults, BeyondGlobalMemory) { Expect<beyond_global_memory>("128 bytes beyond the end"); }
+
+void another_buffer(GM_ADDR, GM_ADDR) {
+  if ASCEND_IS_AIC
+    return;
+  TPipe pipe;
+  TBuf<TPosition::A1> a1;
+  HERE, pipe.InitBuffer(a1, 512);
+}
+TEST_F(Faults, ABufferTheCoreDoesNotHave) { Expect<another_buffer>("has no L1"); }
+
+void never_written(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 128);
+  Duplicate(a, 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  HERE, Muls(a, a, 2.0f, 65);
+}
+TEST_F(Faults, NeverWritten) { Expect<never_written>("which was never written"); }
+
+void queue_without_enque(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  TQue<TPosition::VECIN, 1> queue;
+  pipe.InitBuffer(queue, 1, 256);
+  auto a = queue.AllocTensor<float>();
+  DataCopy(a, floats(x), 64);
+  HERE, queue.DeQue<float>();
+}
+TEST_F(Faults, DeQueBeforeEnQue) { Expect<queue_without_enque>("nothing is in the queue"); }
+
+void queue_beyond_depth(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  TQue<TPosition::VECIN, 1> queue;
+  pipe.InitBuffer(queue, 2, 256);
+  auto a = queue.AllocTensor<float>();
+  auto b = queue.AllocTensor<float>();
+  queue.EnQue(a);
+  HERE, queue.EnQue(b);
+}
+TEST_F(Faults, QueueBeyondItsDepth) { Expect<queue_beyond_depth>("more tensors"); }
+
+void flags_of_the_pipe(GM_ADDR, GM_ADDR) {
+  if ASCEND_IS_AIV
+    return;
+  TPipe pipe;
+  HERE, SetFlag<HardEvent::M_MTE1>(EVENT_ID1);
+}
+TEST_F(Faults, FlagsThatTheTPipeKeepsSet) {
+  Expect<flags_of_the_pipe>("again, without a WaitFlag");
+}
+
+// ---- Injection.
+
+void plain(GM_ADDR x, GM_ADDR y) {
+  if ASCEND_IS_AIC
+    return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  const int64_t at = 64 * GetBlockIdx();
+  DataCopy(a, floats(x)[at], 64);
+  SetFlag<HardEvent::MTE2_V>(EVENT_ID0);
+  WaitFlag<HardEvent::MTE2_V>(EVENT_ID0);
+  Adds(a, a, 1.0f, 64);
+  SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  DataCopy(floats(y)[at], a, 64);
+}
+TEST_F(Faults, Injected) {
+  Device device(few_cores(3));
+  Array<float> x(device, std::vector<float>(4096, 1.0f)), y(device, 4096);
+  device.set_injection(Injection{1, 2, 4});
+  device.Launch<plain>(2, GM_ADDR(x), GM_ADDR(y));
+  expect_fault(device, "injected", 0, __FILE__);
+  EXPECT_EQ(device.fault()->core, "AIV 1");
+  device.Reset();
+  device.Launch<plain>(2, GM_ADDR(x), GM_ADDR(y));
+  expect_end(device);
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(y[i], 2);
+}
+
+}  // namespace
+}  // namespace weft::twin

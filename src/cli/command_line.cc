@@ -31,6 +31,29 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name, T& target, Parse
       help);
 }
 
+void add_device_flags(CLI::App& app, LoadOptions& load) {
+  add_parsed(app, "--device", load.device, find_device,
+             "What computes: cpu (default), ascend-twin (an NPU's cores emulated here), or ascend "
+             "(a card, where the program was built for it)")
+      ->type_name("NAME");
+  app.add_option("--ascend-cores", load.ascend.cores,
+                 "Cube cores of an Ascend device, each with two vector cores (default: all of a "
+                 "card, 4 of the twin)")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--ascend-chip", load.ascend.chip, "Chip that the twin stands for")
+      ->check(CLI::IsMember({"910B1", "910B2", "910B3", "910B4", "article"}, CLI::ignore_case))
+      ->capture_default_str();
+  app.add_option("--ascend-weights", load.ascend.weights,
+                 "Weights on an Ascend device: auto (those of type Q8_0 as int8) or half")
+      ->check(CLI::IsMember({"auto", "half"}))
+      ->capture_default_str();
+  app.add_option("--ascend-kernels", load.ascend.kernels, "File of the kernels for a card")
+      ->capture_default_str();
+  app.add_option("--ascend-ordinal", load.ascend.ordinal, "Which card")->check(CLI::Range(0, 1023));
+  app.add_option("--twin-seed", load.ascend.seed,
+                 "Seed of the order in which the twin's pipes run; tokens do not depend on it");
+}
+
 void add_model_flags(CLI::App& app, LoadOptions& load) {
   app.add_option("MODEL", load.model, "A GGUF file; of a split model its first part");
   add_parsed(app, "--dummy-weights", load.dummy, parse_dummy_spec,
@@ -51,6 +74,7 @@ void add_model_flags(CLI::App& app, LoadOptions& load) {
   app.add_option("--isa", load.isa, "Instruction set: auto, ref, or one this CPU has")
       ->capture_default_str();
   app.add_flag("--pin", load.pin, "Pin each thread to a core");
+  add_device_flags(app, load);
 }
 
 void add_scheduling_flags(CLI::App& app, SchedulingOptions& options) {
@@ -77,7 +101,7 @@ void add_scheduling_flags(CLI::App& app, SchedulingOptions& options) {
                  "Cores for prompts in split and auto (default: those that decoding leaves)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--decode-cores", options.decode_cores,
-                 "Cores for streams in split and auto (default: a quarter)")
+                 "Cores for streams in split and auto (default: as few as keep their steps short)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--chunk-rows", options.chunk_rows, "Prompt tokens in a step of mode chunked")
       ->check(CLI::Range(1, 1 << 16))

@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
+#include "cli/ascend_device.h"
 #include "cli/dummy_shapes.h"
 #include "device/executor.h"
 #include "kernels/kernel_table.h"
@@ -20,6 +22,8 @@ namespace weft {
 struct LoadOptions {
   std::filesystem::path model;
   std::optional<DummySpec> dummy;  // random weights instead of a file
+  DeviceKind device = DeviceKind::kCpu;
+  AscendFlags ascend;
   int context =
       0;  // longest sequence; 0: what the model was trained for, as far as the pool allows
   uint64_t kv_memory = 0;        // bytes of the KV pool; 0: half of what is free after the weights
@@ -30,12 +34,17 @@ struct LoadOptions {
   int max_sequences = 64;    // sequences on the device at once
   int pass_rows = 256;       // of prompts in a pass
   int passes = 2;            // open at once: a decode pass and one of prompts
-  int prefill_threads = 0;   // groups of cores, see CpuOptions
-  int decode_threads = 0;
+  bool core_groups = false;  // one for prompts and one for streams, see CpuOptions
+  int prefill_threads = 0;   // 0: what the other leaves
+  int decode_threads = 0;    // 0: what the other leaves, or as few as read the weights in:
+  Duration decode_step{};
 };
 
 // The type of that name; for "auto" the one that this CPU's kernels read best.
 Result<KvType> find_kv_type(const std::string& name, const KernelTable& kernels);
+
+// Cores that a quantum can be shared out among.
+Result<int> device_cores(const LoadOptions& options);
 
 struct LoadedModel {
   std::string name;              // the file's stem, or the shape's name
@@ -45,7 +54,7 @@ struct LoadedModel {
   std::unique_ptr<Executor> executor;
   uint64_t weight_bytes = 0;             // packed
   uint64_t kv_bytes = 0;                 // of the pool
-  const KernelTable* kernels = nullptr;  // that the executor runs
+  const KernelTable* kernels = nullptr;  // that a CPU runs; null: another device
   KvType kv_type = KvType::kF16;
 };
 

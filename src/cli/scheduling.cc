@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/cpu.h"
 #include "base/progress.h"
 #include "cli/roofline.h"
 #include "engine/calibration.h"
@@ -15,6 +14,8 @@ namespace {
 constexpr int kPassRows = 1024;
 constexpr int kPrefillPasses = 4;
 constexpr uint64_t kProgressSteps = 100;
+constexpr double kLeastTargetMs = 50;
+constexpr double kQuantaOfTarget = 4;
 
 Duration from_ms(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
 
@@ -27,26 +28,31 @@ Status prepare_load(const SchedulingOptions& scheduling, LoadOptions& load) {
   load.passes = 1 + kPrefillPasses;
   if (!has_groups(scheduling.mode)) return {};
   load.passes += kPrefillPasses;  // followers
-  const int cores = load.threads > 0 ? load.threads : read_cpu_topology().default_threads();
+  WEFT_ASSIGN(const int cores, device_cores(load));
   if (cores < 2) return {};  // nothing to split: both modes run as fused does
-  load.decode_threads = scheduling.decode_cores > 0 ? scheduling.decode_cores
-                        : scheduling.prefill_cores > 0
-                            ? std::max(1, cores - scheduling.prefill_cores)
-                            : std::max(1, cores / 4);
-  load.prefill_threads = scheduling.prefill_cores > 0 ? scheduling.prefill_cores
-                                                      : std::max(1, cores - load.decode_threads);
-  if (load.decode_threads + load.prefill_threads > cores) {
+  load.core_groups = true;
+  load.decode_threads = scheduling.decode_cores;
+  load.prefill_threads = scheduling.prefill_cores;
+  const double target = scheduling.itl_target > 0 ? scheduling.itl_target : kLeastTargetMs;
+  load.decode_step = from_ms(target / kQuantaOfTarget);
+  const int decode = std::max(1, load.decode_threads);
+  const int prefill = std::max(1, load.prefill_threads);
+  const bool on_cpu = load.device == DeviceKind::kCpu;
+  if (decode + prefill > cores) {
     return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("{} prefill and {} decode cores are more than the {} threads; lower "
-                             "--prefill-cores or --decode-cores, or raise --threads",
-                             load.prefill_threads, load.decode_threads, cores)};
+                 fmt::format("{} prefill and {} decode cores are more than the {} {}; lower "
+                             "--prefill-cores or --decode-cores, or raise {}",
+                             prefill, decode, cores, on_cpu ? "threads" : "cores",
+                             on_cpu ? "--threads" : "--ascend-cores")};
   }
   return {};
 }
 
 Result<MachineCosts> measure_costs(const LoadedModel& model) {
   MachineCosts costs;
-  WEFT_ASSIGN(costs.roofline, measure_roofline(model));
+  if (model.kernels != nullptr) {
+    WEFT_ASSIGN(costs.roofline, measure_roofline(model));
+  }
   ProgressBar bar("measuring this machine", kProgressSteps, ProgressUnit::kItems);
   costs.quanta = calibrate(*model.executor, [&](double share) {
     bar.update(static_cast<uint64_t>(share * kProgressSteps));

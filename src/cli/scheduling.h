@@ -22,7 +22,7 @@ struct SchedulingOptions {
   double prefill_floor = 0.2;
   int chunk_rows = 256;   // mode chunked, and the share of a step in mode layered
   int prefill_cores = 0;  // of split and auto; 0: what decoding leaves
-  int decode_cores = 0;   // 0: a quarter, at least one
+  int decode_cores = 0;   // 0: as few as read the weights within a quarter of the target
   double ttft_timeout = 0;
   double token_timeout = 0;
   double request_timeout = 0;
@@ -40,7 +40,7 @@ struct ServingEngine {
 
 struct MachineCosts {
   CostModel quanta;
-  Roofline roofline;
+  std::optional<Roofline> roofline;  // of a CPU
 };
 // What the model's quanta cost on this machine, and could cost; about a second, with a bar on a
 // terminal. The model must not be in use.

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <random>
 #include <vector>
 
 #include "matmul.h"
@@ -136,6 +136,48 @@ TEST(MatmulInt8, HalfOutputIsTheFloatRoundedOnce) {
   ASSERT_EQ(halves.size(), floats.size());
   for (size_t i = 0; i < halves.size(); ++i) {
     ASSERT_EQ(halves[i].bits, half(floats[i]).bits) << "element " << i;
+  }
+}
+
+// One operator after another in one kernel, as a layer has them: each takes the pipe, the flags and
+// the workspace over from the one before.
+struct ChainArgs {
+  MatmulArgs half_weights;
+  MatmulArgs int8_weights;
+  MatmulArgs half_weights_again;
+  MatmulArgs int8_weights_again;
+};
+
+void ChainKernel(ChainArgs args) {
+  AscendC::TPipe pipe;
+  const Team team = testing::WholeLaunch();
+  Matmul<float>(pipe, team, args.half_weights);
+  MatmulInt8<float>(pipe, team, args.int8_weights);
+  Matmul<float>(pipe, team, args.half_weights_again);
+  MatmulInt8<float>(pipe, team, args.int8_weights_again);
+}
+
+TEST(MatmulInt8, OperatorsFollowEachOther) {
+  const Int8Problem int8({33, 304, 592});
+  const std::vector<float> out = MultiplyHalf(int8.problem, 2);
+  for (int seed = 1; seed <= testing::Seeds(); ++seed) {
+    Device device(Cores(2, static_cast<uint64_t>(seed)));
+    OnDevice first(device, int8.problem, sizeof(float));
+    OnDevice second(device, int8.problem, sizeof(float));
+    OnDevice third(device, int8.problem, sizeof(float));
+    OnDevice fourth(device, int8.problem, sizeof(float));
+    for (OnDevice* quantized : {&second, &fourth}) {
+      quantized->args().weights = first.Upload(int8.quantized.values);
+      quantized->args().scales = first.Upload(int8.quantized.scales);
+    }
+    second.args().workspace = first.Allocate(static_cast<uint64_t>(MatmulInt8WorkspaceBytes(2)));
+    fourth.args().workspace = second.args().workspace;
+    device.Launch<&ChainKernel>(
+        2, ChainArgs{first.args(), second.args(), third.args(), fourth.args()});
+    ExpectEnded(device);
+    for (OnDevice* run : {&first, &second, &third, &fourth}) {
+      ASSERT_EQ(run->Out<float>(), out) << "seed " << seed;
+    }
   }
 }
 

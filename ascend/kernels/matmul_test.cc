@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "matmul_testing.h"
@@ -75,6 +79,21 @@ TEST(Matmul, LayersOfSmolLM2) {
   ExpectRight({65, 1536, 576});
 }
 
+TEST(Matmul, LeastAndGreatestHalves) {
+  const Shape shape = {17, 144, 48};
+  constexpr float kValues[] = {65504, -65504, 0x1p-24F, -0x1p-24F, 0x1p-14F, 1, -0.0F, 0x1.ffcp-1F};
+  Problem problem(shape);
+  std::mt19937 random(3);
+  const auto draw = [&](float) { return kValues[random() % std::size(kValues)]; };
+  std::vector<float> in = problem.in();
+  std::vector<float> weights = problem.weights();
+  std::ranges::transform(in, in.begin(), draw);
+  std::ranges::transform(weights, weights.begin(), draw);
+  problem.set_in(in);
+  problem.set_weights(weights);
+  ExpectNear(Multiply(problem, 1, 1), reference::Multiply(in, weights, 17, 144, 48), shape);
+}
+
 TEST(Matmul, ARowsBitsDependOnItAlone) {
   const Shape shape = {200, 336, 304};
   const std::vector<float> all = Multiply(Problem(shape), 2, 1);
@@ -96,9 +115,12 @@ TEST(Matmul, HalfOutputIsTheFloatRoundedOnce) {
     ExpectEnded(device);
     const std::vector<float> floats = Multiply(problem, 2, 1);
     const std::vector<half> halves = on_device.Out<half>();
+    const auto [sums, magnitudes] =
+        reference::Multiply(problem.in(), problem.weights(), rows, 336, 304);
     ASSERT_EQ(halves.size(), floats.size());
     for (size_t i = 0; i < halves.size(); ++i) {
       ASSERT_EQ(halves[i].bits, half(floats[i]).bits) << "element " << i;
+      ASSERT_LE(std::fabs(halves[i] - sums[i]), reference::HalfBound(336, sums[i], magnitudes[i]));
     }
   }
 }

@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <ostream>
 #include <random>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "device/ascend/fractal_layout.h"
@@ -56,6 +59,7 @@ inline std::ostream& operator<<(std::ostream& out, const Shape& shape) {
 
 // Between two rows of the operands lie as many elements that are nobody's: NaN in, untouched out.
 constexpr int32_t kGap = 16;
+constexpr uint8_t kUntouched = 0x7b;
 
 class Problem {
  public:
@@ -74,14 +78,14 @@ class Problem {
   const Shape& shape() const { return shape_; }
   const std::vector<float>& in() const { return in_; }
   const std::vector<float>& weights() const { return weights_; }
+  void set_in(std::vector<float> in) { in_ = std::move(in); }
   void set_weights(std::vector<float> weights) { weights_ = std::move(weights); }
 
   std::vector<uint16_t> StridedIn() const {
     std::vector<uint16_t> strided;
-    for (int32_t row = 0; row < shape_.rows; ++row) {
-      for (int32_t i = 0; i < shape_.inputs; ++i) {
-        strided.push_back(half(in_[static_cast<size_t>(row * shape_.inputs + i)]).bits);
-      }
+    for (auto row = in_.begin(); row != in_.end(); row += shape_.inputs) {
+      std::transform(row, row + shape_.inputs, std::back_inserter(strided),
+                     [](float value) { return half(value).bits; });
       strided.insert(strided.end(), kGap, 0x7e00);
     }
     return strided;
@@ -123,8 +127,8 @@ class OnDevice {
     args_.out_stride = shape.outputs + kGap;
     args_.in = Upload(problem.StridedIn());
     args_.weights = Upload(problem.FractalWeights());
-    untouched_.assign(static_cast<size_t>(shape.rows * args_.out_stride * out_bytes), 0x7b);
-    args_.out = Upload(untouched_);
+    out_bytes_ = int64_t{args_.out_stride} * shape.rows * out_bytes;
+    args_.out = Upload(std::vector<uint8_t>(static_cast<size_t>(out_bytes_), kUntouched));
   }
   ~OnDevice() {
     for (uint8_t* memory : memory_) device_.Free(memory);
@@ -148,20 +152,21 @@ class OnDevice {
   // The output's rows without the gaps, in which nothing may have been written.
   template <class T>
   std::vector<T> Out() {
-    std::vector<T> all(untouched_.size() / sizeof(T));
-    device_.Copy(all.data(), args_.out, untouched_.size());
-    std::vector<T> out;
-    T gap;
-    std::memset(&gap, 0x7b, sizeof gap);
+    std::vector<uint8_t> bytes(static_cast<size_t>(out_bytes_));
+    device_.Copy(bytes.data(), args_.out, bytes.size());
+    std::vector<T> out(bytes.size() / sizeof(T) / static_cast<size_t>(args_.out_stride) *
+                       static_cast<size_t>(args_.outputs));
+    const size_t row_bytes = sizeof(T) * static_cast<size_t>(args_.outputs);
+    const size_t gap_bytes = sizeof(T) * kGap;
+    const uint8_t* from = bytes.data();
+    auto* to = reinterpret_cast<uint8_t*>(out.data());
     for (int32_t row = 0; row < args_.rows; ++row) {
-      for (int32_t output = 0; output < args_.out_stride; ++output) {
-        const T value = all[static_cast<size_t>(row * args_.out_stride + output)];
-        if (output < args_.outputs) {
-          out.push_back(value);
-        } else {
-          EXPECT_EQ(std::memcmp(&value, &gap, sizeof gap), 0) << "written behind row " << row;
-        }
-      }
+      std::memcpy(to, from, row_bytes);
+      to += row_bytes;
+      from += row_bytes;
+      EXPECT_TRUE(std::all_of(from, from + gap_bytes, [](uint8_t b) { return b == kUntouched; }))
+          << "written behind row " << row;
+      from += gap_bytes;
     }
     return out;
   }
@@ -169,7 +174,7 @@ class OnDevice {
  private:
   weft::twin::Device& device_;
   MatmulArgs args_ = {};
-  std::vector<uint8_t> untouched_;
+  int64_t out_bytes_ = 0;
   std::vector<uint8_t*> memory_;
 };
 

@@ -31,7 +31,7 @@ void ExpectEveryElementOnce(int32_t rows, int32_t inputs, int32_t outputs, int32
   ASSERT_LE(tiling.tile_rows, kMaxTileRows);
   ASSERT_LE(tiling.tile_outputs, kMaxTileOutputs);
 
-  const int32_t blocks = outputs / kFractal;
+  const int64_t blocks = outputs / kFractal;
   std::vector<int32_t> done(static_cast<size_t>(rows * blocks));  // inputs, in ascending order
   std::vector<int32_t> closed(done.size());
   for (int32_t rank = 0; rank < team_size; ++rank) {

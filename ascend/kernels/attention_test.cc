@@ -168,8 +168,8 @@ TEST(Attention, MaximumFarApartBetweenTiles) {
   for (const bool growing : {false, true}) {
     Sequence sequence = MakeSequence(shape, 1030, 9);
     for (size_t i = 0; i < sequence.keys.size(); ++i) {
-      const auto position = static_cast<float>(i / 32);
-      const float factor = (growing ? position : 1030 - position) / 40;
+      const size_t position = i / 32;
+      const float factor = static_cast<float>(growing ? position : 1030 - position) / 40;
       sequence.keys[i] = Bits(std::abs(Value(sequence.keys[i])) * factor);
     }
     for (uint16_t& bits : sequence.queries) bits = Bits(std::abs(Value(bits)));

@@ -57,7 +57,7 @@ inline AttentionRow Attention(const std::vector<float>& query, const std::vector
   double sum = 0;
   for (double& weight : weights) sum += weight = std::exp(weight - maximum);
 
-  const double roundings = positions / kTile + positions / (8 * kTile) + 2;
+  const int32_t roundings = positions / kTile + positions / (8 * kTile) + 2;
   const double weight_error =
       (head_dim + 5) * kFloatUnit * greatest + (roundings + 1) * (kExpError + 2 * kFloatUnit);
   const double sum_error = 2 * (kTile + 2 * roundings + 1) * kFloatUnit;

@@ -16,7 +16,7 @@ struct EmbedCase {
 };
 
 std::vector<float> embed(const EmbedCase& c, uint64_t seed, int blocks) {
-  constexpr int32_t kVocab = 40;
+  constexpr int32_t kVocab = 11;
   constexpr int32_t kSlots = 5;
   Random random(7);
   const std::vector<half> table = random.halves(static_cast<size_t>(kVocab * c.width));
@@ -58,7 +58,7 @@ TEST(EmbedTest, WidensTheRowsOfTokensAndOfSlots) {
 
 TEST(EmbedTest, TheOrderOfExecutionDoesNotMatter) {
   for (int seed = 1; seed <= testing::seeds(); ++seed) {
-    embed({9, 4112}, static_cast<uint64_t>(seed), 1 + seed % 3);
+    embed({5, 4112}, static_cast<uint64_t>(seed), 1 + seed % 3);
   }
 }
 
@@ -102,7 +102,7 @@ TEST(CopyRowsTest, GathersAndScatters) {
 
 TEST(CopyRowsTest, TheOrderOfExecutionDoesNotMatter) {
   for (int seed = 1; seed <= testing::seeds(); ++seed) {
-    copy_rows(11, 8208, true, true, static_cast<uint64_t>(seed), 1 + seed % 3);
+    copy_rows(5, 8208, true, true, static_cast<uint64_t>(seed), 1 + seed % 3);
   }
 }
 

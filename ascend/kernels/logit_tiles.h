@@ -338,6 +338,7 @@ class LogitTiles {
     const int32_t tail = count_ % kLanes;
     if (whole > 0) AscendC::WholeReduceSum(repeats, tile, kLanes, whole, 1, 1, 8);
     if (tail > 0) {
+      VectorBarrier();  // both may write the same block
       AscendC::WholeReduceSum(repeats[whole], tile[whole * kLanes], tail, 1, 1, 1, 8);
     }
     VectorBarrier();

@@ -207,7 +207,7 @@ TEST(SampleTest, TiesAreCutByAscendingId) {
     }
     unsure += expect_tokens(batch, run(batch, 1, 3));
   }
-  EXPECT_LE(unsure, 3);
+  EXPECT_LE(unsure, 12);  // of 72: thousands of tokens of one weight have as many boundaries
 }
 
 TEST(SampleTest, ExtremeUniformsAndTemperaturesStayAmongTheTokens) {

@@ -42,7 +42,7 @@ TEST_P(AttentionShapes, PrefillIsTheReference) {
   size_t pair = head_dim / 16 + group;
   for (int32_t keys : kSizes) {
     for (int32_t rows : kSizes) {
-      if (rows <= keys && pair++ % 8 == 0) parts.push_back({&sequence, keys - rows, rows});
+      if (rows <= keys && pair++ % 5 == 0) parts.push_back({&sequence, keys - rows, rows});
     }
   }
   const Results results = Attend(shape, parts);
@@ -192,6 +192,29 @@ TEST(Attention, NegativeZeros) {
   for (Kind kind : {Kind::kPrefill, Kind::kDecode}) {
     const Results results = Attend(shape, {{&sequence, 500, 40}}, {.kind = kind});
     EXPECT_EQ(results[0], std::vector<uint16_t>(40 * 16, 0));
+  }
+}
+
+// A row that is no longer a number, or a whole sequence of them, is alone with it.
+TEST(Attention, NotANumberStaysWhereItIs) {
+  const Sequence sequence = MakeSequence(kSmall, 100, 14);
+  Sequence broken = sequence;
+  const auto width = static_cast<ptrdiff_t>(kSmall.heads) * kSmall.head_dim;
+  std::fill_n(broken.queries.begin() + 70 * width, width, kNan);
+  Sequence lost = sequence;
+  std::fill(lost.keys.begin(), lost.keys.end(), kNan);
+  const std::vector<uint16_t> expected = Attend(kSmall, {{&sequence, 60, 40}})[0];
+  for (Kind kind : {Kind::kPrefill, Kind::kDecode}) {
+    Results results =
+        Attend(kSmall, {{&lost, 90, 10}, {&broken, 60, 40}, {&sequence, 60, 40}}, {.kind = kind});
+    EXPECT_TRUE(std::all_of(results[0].begin(), results[0].end(),
+                            [](uint16_t bits) { return std::isnan(Value(bits)); }));
+    const auto row = results[1].begin() + 10 * width;
+    EXPECT_TRUE(
+        std::all_of(row, row + width, [](uint16_t bits) { return std::isnan(Value(bits)); }));
+    std::copy_n(expected.begin() + 10 * width, width, row);
+    EXPECT_EQ(results[1], expected);
+    EXPECT_EQ(results[2], expected);
   }
 }
 

@@ -21,7 +21,7 @@ std::vector<float> embed(const EmbedCase& c, uint64_t seed, int blocks) {
   Random random(7);
   const std::vector<half> table = random.halves(static_cast<size_t>(kVocab * c.width));
   std::vector<int32_t> slots(kSlots * kSlotStride, -12345);
-  for (int32_t s = 0; s < kSlots; ++s) slots[static_cast<size_t>(s * kSlotStride)] = 3 * s + 1;
+  for (int32_t s = 0; s < kSlots; ++s) slots[static_cast<size_t>(s * kSlotStride)] = 2 * s + 1;
   std::vector<int32_t> tokens;
   for (int32_t r = 0; r < c.rows; ++r) {
     tokens.push_back(r % 3 == 1 ? -1 - random.below(kSlots) : random.below(kVocab));

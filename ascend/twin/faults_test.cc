@@ -84,6 +84,7 @@ void flag_of_another_pipe(GM_ADDR x, GM_ADDR) {
   TPipe pipe;
   auto a = local(pipe, 64), b = local(pipe, 64);
   Duplicate(b, 0.0f, 64);
+  PipeBarrier<PIPE_V>();
   DataCopy(a, floats(x), 64);
   SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
   WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);

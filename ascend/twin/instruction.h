@@ -63,10 +63,10 @@ struct Work {
   uint64_t bytes = 0;          // moved (copies) or written (vector)
   uint64_t multiply_adds = 0;  // of Mmad
   uint32_t m = 0, n = 0, k = 0;
-  uint32_t repeats = 0;  // of 256 bytes, vector instructions
-  uint8_t element = 4;   // bytes of the widest, vector instructions
+  uint32_t repeats = 0;         // of 256 bytes, vector instructions
+  uint8_t element = 4;          // bytes of the widest, vector instructions
   Buffer buffer = Buffer::kUb;  // where LoadData puts it
-  GlobalPieces global;   // copies from and to global memory
+  GlobalPieces global;          // copies from and to global memory
 };
 
 class SubCore;

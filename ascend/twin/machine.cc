@@ -99,6 +99,55 @@ void Machine::Raise(Fault raised) {
   if (!fault) fault = std::move(raised);
 }
 
+// Launches are ordered after each other: nothing of the last one is held against this.
+void Machine::BeginLaunch(int blocks) {
+  const size_t actors = static_cast<size_t>(blocks) * 3;
+  races_ = options_.races && !options_.timing_only && actors <= GlobalShadow::kMostActors;
+  shadow.Clear();
+  records.Clear();
+  line_writers.clear();
+  host_ = std::make_shared<Knowledge>();
+  host_->Start(actors);
+}
+
+namespace {
+// Copies of more than this are data, not words that somebody waits for.
+constexpr uint64_t kMostWords = 64 << 10;
+}  // namespace
+
+void Machine::HostReads(const void* start, uint64_t bytes) {
+  if (!races_ || running_.empty() || bytes > kMostWords || records.empty()) return;
+  auto known = std::make_shared<Knowledge>(*host_);
+  bool any = false;
+  const auto first = reinterpret_cast<uintptr_t>(start) / kLineBytes * kLineBytes;
+  for (uintptr_t line = first; line < reinterpret_cast<uintptr_t>(start) + bytes;
+       line += kLineBytes) {
+    if (const auto* record = records.Find(reinterpret_cast<const uint8_t*>(line))) {
+      known->Join(record->knowledge);
+      any = true;
+    }
+  }
+  if (any) host_ = std::move(known);
+}
+
+void Machine::HostWrites(const void* start, uint64_t bytes) {
+  if (!races_ || running_.empty() || bytes > kMostWords) return;
+  const auto first = reinterpret_cast<uintptr_t>(start) / kLineBytes * kLineBytes;
+  for (uintptr_t line = first; line < reinterpret_cast<uintptr_t>(start) + bytes;
+       line += kLineBytes) {
+    auto& record = records.Of(reinterpret_cast<const uint8_t*>(line));
+    record.host = host_;
+    ++record.version;
+  }
+}
+
+const SubCore* Machine::FindActor(uint16_t actor) const {
+  for (const Core& core : cores_) {
+    if (core.block == actor / 3) return core.sub_cores[actor % 3].get();
+  }
+  return nullptr;
+}
+
 // No more blocks than cores run at once; the others of a launch wait for one to become free.
 void Machine::StartBlocks() {
   while (!launches_.empty()) {
@@ -108,7 +157,7 @@ void Machine::StartBlocks() {
       launches_.pop_front();
       continue;
     }
-    if (next_block_ == 0 && busy_ == 0) ++launch_number_;
+    if (next_block_ == 0 && busy_ == 0) BeginLaunch(launch.blocks);
     for (Core& core : cores_) {
       if (next_block_ == launch.blocks) break;
       if (core.block >= 0) continue;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "race.h"
 #include "sub_core.h"
 #include "twin.h"
 
@@ -75,6 +76,16 @@ class Machine {
   };
   std::unordered_map<const uint8_t*, Writer> line_writers;
 
+  // Whether races in global memory are looked for in the launch that runs.
+  bool races() const { return races_; }
+  GlobalShadow shadow;
+  LineRecords records;
+  // What the host learns from words it reads, and passes on with words it writes.
+  void HostReads(const void* start, uint64_t bytes);
+  void HostWrites(const void* start, uint64_t bytes);
+  // The sub core that runs an actor's program, null if it has ended.
+  const SubCore* FindActor(uint16_t actor) const;
+
  private:
   struct Core {
     std::array<std::unique_ptr<SubCore>, 3> sub_cores;
@@ -90,6 +101,7 @@ class Machine {
     uint64_t bytes = 0;
   };
 
+  void BeginLaunch(int blocks);
   void StartBlocks();
   bool FinishBlocks();
   bool Sweep();
@@ -103,7 +115,8 @@ class Machine {
   std::vector<SubCore*> running_;
   std::deque<Launched> launches_;
   Rng rng_;
-  uint64_t launch_number_ = 0;
+  bool races_ = false;
+  std::shared_ptr<Knowledge> host_;
   int next_block_ = 0;
   int busy_ = 0;
   uint32_t slow_ = 0;  // cores that seldom get a turn, one bit each, modulo 32

@@ -21,6 +21,7 @@ struct CacheLineState {
       fetched{};       // as memory was when the line was read or written back
   uint64_t dirty = 0;  // a bit for each byte
   Where written;       // the last SetValue
+  Clock released;      // what its core had done when it was cleaned
 };
 
 class ScalarCache {

@@ -88,7 +88,8 @@ Conflict Shadow::Write(pipe_t pipe, uint32_t sequence, const Clock& now, const P
         const uint32_t read = cell.read[i];
         if (read > clock.ended[readers_[i]] && !(readers_[i] == pipe && read == sequence))
             [[unlikely]] {
-          if (conflict.hazard == Hazard::kNone) {
+          // A flag that is missing says more than a barrier that is.
+          if (conflict.hazard == Hazard::kNone || conflict.pipe == pipe) {
             conflict = {Hazard::kWriteAfterRead, readers_[i], read, index << shift_};
           }
         }

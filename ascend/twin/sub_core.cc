@@ -58,7 +58,16 @@ void SubCore::Start(Kernel kernel, const std::byte* arguments, int block, int bl
   sequence_ = {};
   sequence_.fill(1);
   for (Flag& flag : flags_) flag = {};
-  cross_ = {}, cross_waits_ = {};
+  cross_ = {}, cross_clocks_ = {};
+  cross_released_.clear();
+  races_ = machine_.races() && !timing_only_;
+  if (races_) {
+    const size_t actors = static_cast<size_t>(blocks) * 3;
+    known_.Start(actors), cross_known_.Start(actors);
+    learnt_from_.assign(actors, nullptr);
+  }
+  known_version_ = 1, cross_versions_ = {}, cross_news_ = false;
+  last_line_ = nullptr;
   event_pool_ = {}, release_flags_ = {};
   atomic_ = 0;
   has_pipe = false;
@@ -182,17 +191,19 @@ void SubCore::Report(const Conflict& conflict, Buffer buffer, bool write) {
   Fail(issuing_.where, Describe(conflict, buffer, write));
 }
 
+std::string SubCore::PastPlace(pipe_t pipe, uint32_t sequence) const {
+  const auto& pasts = past_[pipe];
+  if (pasts.empty() || sequence_[pipe] - sequence >= kPast) return "an earlier instruction";
+  const Past& past = pasts[sequence % kPast];
+  return fmt::format("{} at {}", past.name, place(past.where));
+}
+
 std::string SubCore::Describe(const Conflict& conflict, Buffer buffer, bool write) const {
   const std::string target = fmt::format("{} at byte {}", buffer_name(buffer), conflict.address);
   if (conflict.hazard == Hazard::kUnwritten) {
     return fmt::format("{} reads {}, which was never written", issuing_.name, target);
   }
-  std::string earlier = "an earlier instruction";
-  const auto& pasts = past_[conflict.pipe];
-  if (!pasts.empty() && sequence_[conflict.pipe] - conflict.sequence < kPast) {
-    const Past& past = pasts[conflict.sequence % kPast];
-    earlier = fmt::format("{} at {}", past.name, place(past.where));
-  }
+  const std::string earlier = PastPlace(conflict.pipe, conflict.sequence);
   const char* what = conflict.hazard == Hazard::kWriteAfterRead ? "still reads" : "still writes";
   std::string remedy;
   const pipe_t pipe = issuing_.pipe;
@@ -366,18 +377,29 @@ void SubCore::CrossCoreSet(int mode, pipe_t pipe, int64_t id, const Where& where
   if (id >= 11 && id <= 14) {
     Fail(where, fmt::format("flag id {}: 11 to 14 belong to SyncAll", id));
   }
-  cross_where_[id] = where;
+  Clock clock = clocks_[pipe];
+  clock.ended[pipe] = sequence_[pipe];
+  cross_released_.emplace_back(static_cast<int>(pipe), clock);
   Instruction& slot = Slot(pipe);
   slot.kind = Instruction::Kind::kCrossSet;
   slot.event = static_cast<uint8_t>(mode), slot.id = static_cast<uint8_t>(id);
   Issued(slot, {});
 }
 
-void SubCore::AddCross(int id) {
+void SubCore::HearCross(int id, const SubCore& from, const Clock& clock) {
+  cross_clocks_[id][static_cast<int>(from.role_)].Join(clock);
+  uint64_t& version = cross_versions_[static_cast<int>(from.role_)];
+  if (!races_ || version == from.known_version_) return;
+  version = from.known_version_;
+  cross_known_.Join(from.known_);
+  cross_news_ = true;
+}
+
+void SubCore::AddCross(int id, const Where& where) {
+  cross_where_[id] = where;
   if (++cross_[id] > 15) {
-    Raise(cross_where_[id],
-          fmt::format("flag {} was set 16 times more than {} waited for it: the chip hangs", id,
-                      role_name()));
+    Raise(where, fmt::format("flag {} was set 16 times more than {} waited for it: the chip hangs",
+                             id, role_name()));
   }
 }
 
@@ -390,6 +412,7 @@ void SubCore::CrossCoreWait(int64_t id, const Where& where) {
   where_ = where, wait_id_ = static_cast<int>(id);
   if (cross_[id] == 0) Block(State::kCross);
   --cross_[id];
+  LearnFromCross(static_cast<int>(id));
   Tell(PIPE_S, Instruction::Kind::kCrossWait, 0, static_cast<int>(id), {});
 }
 

@@ -12,6 +12,7 @@
 
 #include "fiber.h"
 #include "instruction.h"
+#include "race.h"
 #include "scalar_cache.h"
 #include "shadow.h"
 #include "twin.h"
@@ -49,6 +50,7 @@ class SubCore {
   Role role() const { return role_; }
   int core() const { return core_; }
   int block() const { return block_; }
+  uint16_t actor() const { return static_cast<uint16_t>(block_ * 3 + static_cast<int>(role_)); }
   int blocks() const { return blocks_; }
   const char* role_name() const;
 
@@ -75,6 +77,7 @@ class SubCore {
       if (issuing_.pipe == PIPE_MTE2 && in_own_memory_) kRun(*this, parameters);
       return Tell(issuing_.pipe, Instruction::Kind::kWork, 0, 0, work);
     }
+    if (work.global.count != 0) CheckRaces(work.global);
     Instruction& slot = Slot(issuing_.pipe);
     std::memcpy(slot.payload.data(), &parameters, sizeof(P));
     slot.run = [](SubCore& core, const std::byte* payload) {
@@ -101,6 +104,8 @@ class SubCore {
                   const Where& where);
 
   int64_t Ticks();
+  // "name at file:line" of an instruction issued before, if that is remembered.
+  std::string PastPlace(pipe_t pipe, uint32_t sequence) const;
   std::byte* memory(Buffer buffer) { return memory_[static_cast<int>(buffer)].data(); }
   uint32_t capacity(Buffer buffer) const { return capacity_[static_cast<int>(buffer)]; }
   // A buffer of this sub core at all? The vector cores have UB, the cube core the others.
@@ -129,7 +134,9 @@ class SubCore {
   bool polling() const { return state_ == State::kPolling; }
   std::string WaitingPlace() const;
   void Abandon();
-  void AddCross(int id);
+  // A flag between the cores of the block counts one more; and how far who set it had come.
+  void AddCross(int id, const Where& where);
+  void HearCross(int id, const SubCore& from, const Clock& clock);
   // Raises a fault for a flag between the cores of the block that nobody waited for.
   void CheckCrossFlags();
   // For a deadlock's report: values that were set and never left the scalar cache.
@@ -181,6 +188,12 @@ class SubCore {
   CacheLineState& Fetch(uint8_t* line);
   void WriteBack(CacheLineState& slot);
   void Land(size_t index);
+  void CheckRaces(const GlobalPieces& pieces);
+  std::string DescribeRace(const Race& race) const;
+  void Learn(const uint8_t* line);
+  void LearnFromCross(int id);
+  void SetCross(int mode, int id, pipe_t pipe);
+  void LeaveRecord(const CacheLineState& line);
   bool PolledChanged() const;
   void NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, const Where& where);
   std::string UndoMessage(const CacheLineState& line) const;
@@ -212,7 +225,18 @@ class SubCore {
   std::array<std::vector<Past>, kPipes> past_;
   std::vector<Flag> flags_;
   std::array<int, kCrossFlags> cross_{};
-  std::array<int, kCrossFlags> cross_waits_{};
+  // Of the siblings, for each flag: how far they had come when they set it.
+  std::array<std::array<Clock, 3>, kCrossFlags> cross_clocks_{};
+  std::vector<std::pair<int, Clock>> cross_released_;  // of sets issued and not carried out
+  // What this actor knows of the others, and the line it learnt that from.
+  bool races_ = false;
+  Knowledge known_, cross_known_;
+  std::vector<const uint8_t*> learnt_from_;
+  uint64_t known_version_ = 0;
+  std::array<uint64_t, 3> cross_versions_{};
+  bool cross_news_ = false;
+  const uint8_t* last_line_ = nullptr;
+  uint64_t last_version_ = 0;
   std::array<Where, kCrossFlags> cross_where_;
   std::array<uint8_t, kHardEvents> event_pool_{}, release_flags_{};
   uint8_t atomic_ = 0;

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <bit>
+#include <algorithm>
 
 #include "base/check.h"
 #include "machine.h"
@@ -61,7 +61,8 @@ void SubCore::CarryOut(int pipe) {
   Instruction& head = queues_[pipe].front();
   carried_out_ = head.where;
   switch (head.kind) {
-    default: break;  // never queued
+    default:
+      break;  // never queued
     case Instruction::Kind::kWork:
       head.run(*this, head.payload.data());
       break;
@@ -71,31 +72,46 @@ void SubCore::CarryOut(int pipe) {
     case Instruction::Kind::kWaitFlag:
       --flags_[head.event * kEventIds + head.id].set;
       break;
-    case Instruction::Kind::kCrossSet: {
-      const int id = head.id;
-      if (head.event == 2 && is_cube()) {
-        machine_.Sibling(*this, Role::kVector0).AddCross(id);
-        machine_.Sibling(*this, Role::kVector1).AddCross(id);
-      } else if (head.event == 2 || !is_cube()) {
-        // The wait passes when both vector cores have set it.
-        auto& halves = machine_.HalfSets(core_, head.event)[id];
-        int& mine = halves[static_cast<int>(role_) - 1];
-        ++mine;
-        if (halves[0] > 0 && halves[1] > 0) {
-          --halves[0], --halves[1];
-          if (head.event == 2) {
-            machine_.Sibling(*this, Role::kCube).AddCross(id);
-          } else {
-            machine_.Sibling(*this, Role::kVector0).AddCross(id);
-            machine_.Sibling(*this, Role::kVector1).AddCross(id);
-          }
-        }
-      }
+    case Instruction::Kind::kCrossSet:
+      SetCross(head.event, head.id, static_cast<pipe_t>(pipe));
       break;
-    }
   }
   queues_[pipe].pop();
   if (queues_[pipe].empty()) queued_ &= ~(1u << pipe);
+}
+
+void SubCore::SetCross(int mode, int id, pipe_t pipe) {
+  const auto released =
+      std::find_if(cross_released_.begin(), cross_released_.end(),
+                   [&](const auto& entry) { return entry.first == static_cast<int>(pipe); });
+  const Clock clock = released->second;
+  cross_released_.erase(released);
+  SubCore* vectors[] = {&machine_.Sibling(*this, Role::kVector0),
+                        &machine_.Sibling(*this, Role::kVector1)};
+  if (is_cube()) {
+    for (SubCore* vector : vectors) {
+      if (mode != 2) continue;
+      vector->HearCross(id, *this, clock);
+      vector->AddCross(id, carried_out_);
+    }
+    return;
+  }
+  // A wait for the vector cores passes when both have set the flag.
+  SubCore& cube = machine_.Sibling(*this, Role::kCube);
+  if (mode == 2) {
+    cube.HearCross(id, *this, clock);
+  } else {
+    for (SubCore* vector : vectors) vector->HearCross(id, *this, clock);
+  }
+  auto& halves = machine_.HalfSets(core_, mode)[id];
+  ++halves[role_ == Role::kVector0 ? 0 : 1];
+  if (halves[0] == 0 || halves[1] == 0) return;
+  --halves[0], --halves[1];
+  if (mode == 2) {
+    cube.AddCross(id, carried_out_);
+  } else {
+    for (SubCore* vector : vectors) vector->AddCross(id, carried_out_);
+  }
 }
 
 // One instruction of a pipe drawn from those that can go on.

@@ -32,6 +32,7 @@ CacheLineState& SubCore::Fetch(uint8_t* line) {
   CacheLineState& slot = cache_.SlotOf(line);
   if (slot.address != nullptr && slot.dirty != 0) WriteBack(slot);
   cache_.Fill(slot, line);
+  Learn(line);
   // Now and then another line has to go.
   if (rng_.Below(16) == 0) {
     CacheLineState& other = cache_.At(rng_.Below(ScalarCache::kLines));
@@ -145,6 +146,8 @@ void SubCore::WriteBack(CacheLineState& slot) {
   for (size_t i = 0; i < on_their_way_.size(); ++i) {
     if (on_their_way_[i].address == slot.address) Land(i--);
   }
+  slot.released = clocks_[PIPE_S];
+  slot.released.ended[PIPE_S] = sequence_[PIPE_S];
   on_their_way_.push_back(slot);
   slot.dirty = 0;
   slot.fetched = slot.data;
@@ -158,6 +161,7 @@ void SubCore::Land(size_t index) {
     Raise(line.written, UndoMessage(line));
     return;
   }
+  if (races_) LeaveRecord(line);
   std::memcpy(line.address, line.data.data(), kLineBytes);
   machine_.line_writers[line.address] = {block_, role_name(), line.written};
 }

@@ -68,7 +68,10 @@ bool Device::Owns(const void* memory, uint64_t bytes) const {
 }
 
 void Device::Copy(void* target, const void* source, uint64_t bytes) {
-  if (bytes > 0) std::memcpy(target, source, bytes);
+  if (bytes == 0) return;
+  machine_->HostReads(source, bytes);
+  std::memcpy(target, source, bytes);
+  machine_->HostWrites(target, bytes);
 }
 
 void Device::QueueCopy(void* target, const void* source, uint64_t bytes) {

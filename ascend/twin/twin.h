@@ -93,6 +93,8 @@ struct Options {
   // arguments. Programs run straight through, waiting only for words in global memory; copies from
   // memory that was allocated, and not registered, do happen, since programs may read tables there.
   bool timing_only = false;
+  // Look for accesses to global memory that no flag orders (launches of at most 341 blocks).
+  bool races = true;
   std::optional<Injection> injection;
 };
 

@@ -1,0 +1,33 @@
+#pragma once
+// ModelShape: all that the time of a model depends on.
+
+#include <cstdint>
+#include <string>
+
+namespace weft::timing {
+
+struct ModelShape {
+  std::string name;
+  int layers = 0;
+  int hidden = 0;
+  int ffn = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int vocab = 0;
+  bool qkv_bias = false;
+  bool qk_norm = false;
+
+  int queries() const { return heads * head_dim; }
+  int keys() const { return 2 * kv_heads * head_dim; }  // and values
+  int qkv() const { return queries() + keys(); }
+  // Multiply-adds of a row in a layer's matrices, and so their weights.
+  double layer_weights() const {
+    return static_cast<double>(hidden) * (qkv() + queries() + 3.0 * ffn);
+  }
+  double head_weights() const { return static_cast<double>(hidden) * vocab; }
+  // Bytes of a position's keys and values in a layer, as halves.
+  double key_bytes() const { return 2.0 * keys(); }
+};
+
+}  // namespace weft::timing

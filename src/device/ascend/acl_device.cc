@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/check.h"
@@ -14,6 +15,7 @@ Error acl_error(const char* what, aclError code) {
   const char* detail = aclGetRecentErrMsg();
   std::string text = fmt::format("{} failed with AscendCL error {}", what, code);
   if (detail != nullptr && *detail != '\0') text += fmt::format(": {}", detail);
+  std::replace(text.begin(), text.end(), '\n', ';');
   return {ErrorKind::kIo, std::move(text)};
 }
 

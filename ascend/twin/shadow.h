@@ -43,14 +43,25 @@ class Shadow {
 
  private:
   static constexpr int kReaders = 3;
+  static constexpr uint32_t kRun = 32;  // cells that can be one
   struct Cell {
     uint32_t write = 0;  // pipe in the upper 4 bits, number in the lower 28; 0: never
     uint32_t read[kReaders] = {};
   };
+  struct Run {
+    Cell all;             // of every cell while they are alike
+    bool uniform = true;  // else the cells have their own
+  };
+
+  // Calls visit(cell) for the cells of the pieces, whole runs of alike ones at once. Cells that
+  // become alike by it are made one if `unite`.
+  template <class Visit>
+  void ForEachCell(const Pieces& pieces, bool unite, const Visit& visit);
 
   uint32_t shift_;  // log2 of the granule
   pipe_t readers_[kReaders];
   std::vector<Cell> cells_;
+  std::vector<Run> runs_;
 };
 
 }  // namespace weft::twin

@@ -1,5 +1,9 @@
 #include "instruction.h"
 
+#include <fmt/format.h>
+
+#include <cstring>
+
 namespace weft::twin {
 namespace {
 
@@ -52,6 +56,16 @@ AscendC::HardEvent event_between(pipe_t source, pipe_t target) {
 const char* buffer_name(Buffer buffer) {
   constexpr const char* kNames[] = {"UB", "L1", "L0A", "L0B", "L0C"};
   return kNames[static_cast<int>(buffer)];
+}
+
+const char* short_path(const char* file) {
+  const char* found = nullptr;
+  for (const char* at = file; (at = std::strstr(at, "ascend/")) != nullptr; ++at) found = at;
+  return found == nullptr ? file : found;
+}
+
+std::string place_of(const Where& where) {
+  return fmt::format("{}:{}", short_path(where.file_name()), where.line());
 }
 
 }  // namespace weft::twin

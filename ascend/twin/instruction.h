@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <source_location>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct Clock {
 enum class Buffer : uint8_t { kUb, kL1, kL0a, kL0b, kL0c };
 inline constexpr int kBuffers = 5;
 const char* buffer_name(Buffer buffer);
+
+// A source file from "ascend/" on, wherever it was compiled; "file:line" of a call.
+const char* short_path(const char* file);
+std::string place_of(const Where& where);
 
 // `count` pieces of `length` bytes whose starts are `stride` bytes apart, at `address` of a buffer.
 struct Pieces {

@@ -265,7 +265,7 @@ void Machine::RaiseDeadlock() {
   if (first != nullptr) {
     raised.block = first->block();
     raised.core = first->role_name();
-    raised.file = first->where().file_name();
+    raised.file = short_path(first->where().file_name());
     raised.line = static_cast<int>(first->where().line());
   }
   raised.what = std::move(text);

@@ -226,7 +226,8 @@ TEST(Protocol, DataBehindItsFlagIsFound) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Relayed run = run_relay(seed, {kEndless, Flaw::kNoBarrier});
     EXPECT_EQ(run.outcome, Outcome::kFault) << "seed " << seed;
-    EXPECT_THAT(run.fault, testing::HasSubstr("global memory"));
+    EXPECT_THAT(run.fault, testing::HasSubstr("no flag after it that this core has waited for"));
+    EXPECT_EQ(run.line, line_of("DataCopy(in, global<float>(rows"));
   }
 }
 

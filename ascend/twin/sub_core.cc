@@ -16,10 +16,6 @@ namespace {
 constexpr uint32_t kQuantum = 64;  // instructions between pauses of a program that need not pause
 constexpr uint32_t kRewind = 1u << 26;
 
-std::string place(const Where& where) {
-  return fmt::format("{}:{}", where.file_name(), where.line());
-}
-
 }  // namespace
 
 SubCore::SubCore(Machine& machine, int core, Role role, const Chip& chip)
@@ -107,7 +103,7 @@ void SubCore::Raise(const Where& where, std::string what) {
   Fault fault;
   fault.block = block_;
   fault.core = role_name();
-  fault.file = where.file_name();
+  fault.file = short_path(where.file_name());
   fault.line = static_cast<int>(where.line());
   fault.what = std::move(what);
   machine_.Raise(std::move(fault));
@@ -195,7 +191,7 @@ std::string SubCore::PastPlace(pipe_t pipe, uint32_t sequence) const {
   const auto& pasts = past_[pipe];
   if (pasts.empty() || sequence_[pipe] - sequence >= kPast) return "an earlier instruction";
   const Past& past = pasts[sequence % kPast];
-  return fmt::format("{} at {}", past.name, place(past.where));
+  return fmt::format("{} at {}", past.name, place_of(past.where));
 }
 
 std::string SubCore::Describe(const Conflict& conflict, Buffer buffer, bool write) const {
@@ -294,7 +290,7 @@ void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) 
   if (flag.balance != 0) {
     Fail(where, fmt::format("SetFlag<HardEvent::{}>({}) again, without a WaitFlag after the one at "
                             "{}: take another event id",
-                            event_name(event), id, place(flag.where)));
+                            event_name(event), id, place_of(flag.where)));
   }
   ++flag.balance;
   flag.where = where;

@@ -218,13 +218,13 @@ std::string SubCore::WaitingPlace() const {
   }
   std::string text = fmt::format("block {} {} {}", block_, role_name(), why);
   if (where_.line() != 0 && state_ != State::kDone) {
-    text += fmt::format(" at {}:{}", where_.file_name(), where_.line());
+    text += " at " + place_of(where_);
   }
   for (int pipe = 1; pipe < kPipes; ++pipe) {
     if (queues_[pipe].empty()) continue;
     const Instruction& head = queues_[pipe].front();
-    text += fmt::format(", PIPE_{} stands before {} at {}:{}", pipe_name(static_cast<pipe_t>(pipe)),
-                        head.name, head.where.file_name(), head.where.line());
+    text += fmt::format(", PIPE_{} stands before {} at {}", pipe_name(static_cast<pipe_t>(pipe)),
+                        head.name, place_of(head.where));
   }
   return text;
 }

@@ -171,8 +171,8 @@ std::string SubCore::UndoMessage(const CacheLineState& line) const {
   const auto writer = machine_.line_writers.find(line.address);
   if (writer != machine_.line_writers.end() &&
       (writer->second.block != block_ || writer->second.core != role_name())) {
-    other = fmt::format("block {} {} at {}:{}", writer->second.block, writer->second.core,
-                        writer->second.where.file_name(), writer->second.where.line());
+    other = fmt::format("block {} {} at {}", writer->second.block, writer->second.core,
+                        place_of(writer->second.where));
   }
   return fmt::format(
       "two writers on a line: the cache writes the 64 bytes of this SetValue back whole and would "
@@ -187,9 +187,8 @@ std::string SubCore::DirtyLines() const {
     const CacheLineState& line = cache_.At(i);
     if (line.address == nullptr || line.dirty == 0) continue;
     text += fmt::format(
-        "\n  block {} {} has not cleaned the line of its SetValue at {}:{}, so nobody sees the "
-        "value",
-        block_, role_name(), line.written.file_name(), line.written.line());
+        "\n  block {} {} has not cleaned the line of its SetValue at {}, so nobody sees the value",
+        block_, role_name(), place_of(line.written));
   }
   return text;
 }

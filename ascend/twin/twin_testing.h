@@ -60,7 +60,7 @@ inline void expect_fault(Device& device, const std::string& what, int line, cons
   ASSERT_EQ(outcome, Outcome::kFault);
   ASSERT_TRUE(device.fault());
   EXPECT_THAT(device.fault()->what, testing::HasSubstr(what));
-  EXPECT_EQ(device.fault()->file, file) << device.fault()->text();
+  EXPECT_EQ(device.fault()->file, short_path(file)) << device.fault()->text();
   if (line != 0) {
     EXPECT_EQ(device.fault()->line, line) << device.fault()->text();
   }

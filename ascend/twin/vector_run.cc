@@ -131,7 +131,7 @@ void check_cast(const Call& call, RoundMode mode, bool exact) {
 // ---- Duplicate, Gather, Brcb.
 
 static void run_duplicate(SubCore& core, const VectorInstruction& in) {
-  for_each_piece(core, in, [&](const auto&, const auto& store, uint32_t n) {
+  for_each_piece(core, in, [&](const auto&, const auto& store, auto n) {
     if (in.mode == 2) {
       int16_t lanes[kChunk];
       std::fill(lanes, lanes + n, static_cast<int16_t>(in.scalar));

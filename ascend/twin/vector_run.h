@@ -93,7 +93,7 @@ Work vector_work(const VectorInstruction& instruction, uint32_t element);
 inline constexpr uint32_t kChunk = 128;
 
 template <class T>
-void load_lanes(const std::byte* from, Lane<T>* lanes, uint32_t count) {
+inline void load_lanes(const std::byte* from, Lane<T>* lanes, uint32_t count) {
   if constexpr (std::is_same_v<T, half>) {
     halves_to_floats(reinterpret_cast<const half*>(from), lanes, count);
   } else {
@@ -101,7 +101,7 @@ void load_lanes(const std::byte* from, Lane<T>* lanes, uint32_t count) {
   }
 }
 template <class T>
-void store_lanes(std::byte* to, const Lane<T>* lanes, uint32_t count) {
+inline void store_lanes(std::byte* to, const Lane<T>* lanes, uint32_t count) {
   if constexpr (std::is_same_v<T, half>) {
     floats_to_halves(lanes, reinterpret_cast<half*>(to), count);
   } else {
@@ -134,13 +134,12 @@ void store_repeat(std::byte* ub, const VectorOperand& operand, uint32_t repeat, 
 }
 
 // Calls body(load, store, n) for each piece of at most kChunk elements; load and store move lanes
-// of an operand of the piece.
+// of an operand of the piece. Whole pieces get n as a constant, so that their loops are unrolled.
 template <class Body>
 void for_each_piece(SubCore& core, const VectorInstruction& in, const Body& body) {
   std::byte* ub = core.memory(Buffer::kUb);
   if (in.repeats == 0) {
-    for (uint32_t done = 0; done < in.count; done += kChunk) {
-      const uint32_t n = std::min(kChunk, in.count - done);
+    const auto piece = [&](uint32_t done, auto n) {
       body(
           [&]<class T>(std::type_identity<T>, const VectorOperand& operand, Lane<T>* lanes) {
             load_lanes<T>(ub + operand.address + done * sizeof(T), lanes, n);
@@ -149,16 +148,28 @@ void for_each_piece(SubCore& core, const VectorInstruction& in, const Body& body
             store_lanes<T>(ub + operand.address + done * sizeof(T), lanes, n);
           },
           n);
+    };
+    uint32_t done = 0;
+    for (; done + kChunk <= in.count; done += kChunk) {
+      piece(done, std::integral_constant<uint32_t, kChunk>{});
     }
+    if (done < in.count) piece(done, in.count - done);
     return;
   }
-  for (uint32_t repeat = 0; repeat < in.repeats; ++repeat) {
+  const auto piece = [&](uint32_t repeat, auto n) {
     body([&]<class T>(std::type_identity<T>, const VectorOperand& operand,
-                      Lane<T>* lanes) { load_repeat<T>(ub, operand, repeat, in.count, lanes); },
+                      Lane<T>* lanes) { load_repeat<T>(ub, operand, repeat, n, lanes); },
          [&]<class T>(std::type_identity<T>, const VectorOperand& operand, const Lane<T>* lanes) {
-           store_repeat<T>(ub, operand, repeat, in.count, lanes);
+           store_repeat<T>(ub, operand, repeat, n, lanes);
          },
-         in.count);
+         n);
+  };
+  for (uint32_t repeat = 0; repeat < in.repeats; ++repeat) {
+    if (in.count == 64) {
+      piece(repeat, std::integral_constant<uint32_t, 64>{});
+    } else {
+      piece(repeat, in.count);
+    }
   }
 }
 
@@ -241,7 +252,7 @@ struct Relu {
 
 template <class T, class Op>
 void run_binary(SubCore& core, const VectorInstruction& in) {
-  for_each_piece(core, in, [&](const auto& load, const auto& store, uint32_t n) {
+  for_each_piece(core, in, [&](const auto& load, const auto& store, auto n) {
     Lane<T> a[kChunk], b[kChunk];
     load(std::type_identity<T>{}, in.src0, a);
     load(std::type_identity<T>{}, in.src1, b);
@@ -251,7 +262,7 @@ void run_binary(SubCore& core, const VectorInstruction& in) {
 }
 template <class T, class Op>
 void run_unary(SubCore& core, const VectorInstruction& in) {
-  for_each_piece(core, in, [&](const auto& load, const auto& store, uint32_t n) {
+  for_each_piece(core, in, [&](const auto& load, const auto& store, auto n) {
     Lane<T> a[kChunk];
     load(std::type_identity<T>{}, in.src0, a);
     for (uint32_t i = 0; i < n; ++i) a[i] = Op::Apply(a[i]);
@@ -267,7 +278,7 @@ Lane<T> scalar_lane(uint32_t bits) {
 template <class T, class Op>
 void run_scalar(SubCore& core, const VectorInstruction& in) {
   const Lane<T> scalar = scalar_lane<T>(in.scalar);
-  for_each_piece(core, in, [&](const auto& load, const auto& store, uint32_t n) {
+  for_each_piece(core, in, [&](const auto& load, const auto& store, auto n) {
     Lane<T> a[kChunk];
     load(std::type_identity<T>{}, in.src0, a);
     for (uint32_t i = 0; i < n; ++i) a[i] = Op::Apply(a[i], scalar);
@@ -277,7 +288,7 @@ void run_scalar(SubCore& core, const VectorInstruction& in) {
 template <class T, class U>
 void run_axpy(SubCore& core, const VectorInstruction& in) {
   const double scalar = scalar_lane<U>(in.scalar);
-  for_each_piece(core, in, [&](const auto& load, const auto& store, uint32_t n) {
+  for_each_piece(core, in, [&](const auto& load, const auto& store, auto n) {
     float a[kChunk], d[kChunk];
     load(std::type_identity<U>{}, in.src0, a);
     load(std::type_identity<T>{}, in.dst, d);
@@ -301,7 +312,7 @@ Lane<T> saturate(double value) {
 template <class T, class U>
 void run_cast(SubCore& core, const VectorInstruction& in) {
   const auto mode = static_cast<AscendC::RoundMode>(in.mode);
-  for_each_piece(core, in, [&](const auto& load, const auto& store, uint32_t n) {
+  for_each_piece(core, in, [&](const auto& load, const auto& store, auto n) {
     Lane<U> a[kChunk];
     Lane<T> d[kChunk];
     load(std::type_identity<U>{}, in.src0, a);
@@ -327,7 +338,7 @@ template <class T>
 void run_index(SubCore& core, const VectorInstruction& in) {
   const Lane<T> first = scalar_lane<T>(in.scalar);
   uint32_t next = 0;
-  for_each_piece(core, in, [&](const auto&, const auto& store, uint32_t n) {
+  for_each_piece(core, in, [&](const auto&, const auto& store, auto n) {
     Lane<T> d[kChunk];
     for (uint32_t i = 0; i < n; ++i)
       d[i] = static_cast<Lane<T>>(first + static_cast<Lane<T>>(next++));

@@ -19,7 +19,7 @@ constexpr int64_t MatmulInt8WorkspaceBytes(int32_t team_size) {
 }
 
 // Flags between the block's cores: the vector cores have filled a step's weights; the cube core has
-// taken them, so that the step after the next may overwrite them.
+// taken them, so that others may overwrite them. The vector cores are two steps ahead at the most.
 constexpr int32_t kWeightsFilled = 0;
 constexpr int32_t kWeightsTaken = 1;
 
@@ -33,20 +33,19 @@ __aicore__ inline AscendC::GlobalTensor<half> StepWorkspace(const MatmulArgs& ar
 // On the cube core: the weights that the vector cores leave in the workspace.
 class DequantizedWeights {
  public:
-  __aicore__ inline DequantizedWeights(const MatmulArgs& args, Team team, int32_t steps)
-      : args_(args), team_(team), steps_(steps) {}
+  __aicore__ inline DequantizedWeights(const MatmulArgs& args, Team team)
+      : args_(args), team_(team) {}
 
   __aicore__ inline void Fetch(const AscendC::LocalTensor<half>& l1, const MatmulStep& step,
                                int32_t index) {
     AscendC::CrossCoreWaitFlag(kWeightsFilled);
     AscendC::DataCopy(l1, StepWorkspace(args_, team_, index), step.outputs * step.inputs);
-    if (index + 2 < steps_) AscendC::CrossCoreSetFlag<0x2, PIPE_MTE2>(kWeightsTaken);
+    AscendC::CrossCoreSetFlag<0x2, PIPE_MTE2>(kWeightsTaken);
   }
 
  private:
   const MatmulArgs& args_;
   Team team_;
-  int32_t steps_;
 };
 
 // On a vector core: its half of each step's strips of 16 outputs.
@@ -68,6 +67,9 @@ class WeightDequantizer {
       if (index >= 2) AscendC::CrossCoreWaitFlag(kWeightsTaken);
       FillStep(index);
       AscendC::CrossCoreSetFlag<0x2, PIPE_MTE3>(kWeightsFilled);
+    }
+    for (int32_t left = steps < 2 ? steps : 2; left > 0; --left) {
+      AscendC::CrossCoreWaitFlag(kWeightsTaken);
     }
   }
 
@@ -172,7 +174,7 @@ __aicore__ inline void MatmulInt8(AscendC::TPipe& pipe, Team team, const MatmulA
   pipe.Reset();
   const MatmulTiling tiling = TileMatmul(args.rows, args.inputs, args.outputs, team.size);
   if ASCEND_IS_AIC {
-    DequantizedWeights weights(args, team, StepCount(tiling, team));
+    DequantizedWeights weights(args, team);
     MatmulCube<Out, DequantizedWeights> cube(pipe, team, args, tiling);
     cube.Run(weights, false);
   }

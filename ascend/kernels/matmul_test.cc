@@ -73,10 +73,12 @@ TEST(Matmul, OutputsAroundEveryTile) {
   }
 }
 
-TEST(Matmul, LayersOfSmolLM2) {
-  ExpectRight({1, 576, 960});
-  ExpectRight({17, 576, 3072});
-  ExpectRight({65, 1536, 576});
+TEST(Matmul, LayersOfSmolLM2OnAWholeChip) {
+  for (const Shape& shape : {Shape{1, 576, 960}, Shape{17, 576, 3072}, Shape{65, 1536, 576}}) {
+    ExpectRight(shape);
+    const Problem problem(shape);
+    EXPECT_EQ(Multiply(problem, 24, 4), Multiply(problem, 1, 1)) << shape;
+  }
 }
 
 TEST(Matmul, LeastAndGreatestHalves) {

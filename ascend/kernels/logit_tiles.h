@@ -15,7 +15,7 @@ constexpr float kLowestFloat = -3.402823466e38F;
 struct Level {
   float logit;
   int32_t count;
-  float mass;  // the sum of their weights
+  float mass;  // the sum of their weights, where it was asked for
 };
 
 // The tokens that are left to draw from: those above a logit, and of those that equal it the ones
@@ -102,22 +102,17 @@ class LogitTiles {
 
   __aicore__ inline void SetTemperature(float inverse) { inverse_temperature_ = inverse; }
 
-  __aicore__ inline Level Measure(float logit) {
-    Floats work = work_.Get<float>();
+  __aicore__ inline Level Measure(float logit, bool weighs) {
     for (Begin(logit); Next(); Done()) {
       Compare(AscendC::CMPMODE::GE);
       CountTile();
-      Weigh();
-      AscendC::Select(work, mask_.Get<uint8_t>(), work, 0.0F, kTensorOrScalar,
-                      static_cast<uint32_t>(count_));
-      VectorBarrier();
-      SumTile(masses_.Get<float>(), work);
+      if (weighs) WeighTile();
     }
     Await<AscendC::HardEvent::V_S>();
     Level level{logit, 0, 0.0F};
     for (int32_t tile = Find(0); tile < tiles_; tile = Find(tile + 1)) {
       level.count += static_cast<int32_t>(counts_.Get<float>().GetValue(tile));
-      level.mass += masses_.Get<float>().GetValue(tile);
+      if (weighs) level.mass += masses_.Get<float>().GetValue(tile);
     }
     return level;
   }
@@ -311,19 +306,28 @@ class LogitTiles {
     VectorBarrier();
   }
 
-  // Weights into work_.
-  __aicore__ inline void Weigh() { ExpOf(work_.Get<float>(), values_, count_); }
+  // Weights of the tokens in the mask into work_, zeros elsewhere.
+  __aicore__ inline void WeighMasked() {
+    Floats work = work_.Get<float>();
+    ExpOf(work, values_, count_);
+    AscendC::Select(work, mask_.Get<uint8_t>(), work, 0.0F, kTensorOrScalar,
+                    static_cast<uint32_t>(count_));
+    VectorBarrier();
+  }
+
+  // The sum of the weights in the mask, into masses_.
+  __aicore__ inline void WeighTile() {
+    WeighMasked();
+    SumTile(masses_.Get<float>(), work_.Get<float>());
+  }
 
   // The weights that a cut leaves into work_, zeros elsewhere. Requires: trial_ holds its logit.
   __aicore__ inline void Keep(const Cut& cut) {
     const int32_t first = tile_ * kTile;
-    Floats work = work_.Get<float>();
     Compare(cut.last_tie < first ? AscendC::CMPMODE::GT : AscendC::CMPMODE::GE);
-    Weigh();
-    AscendC::Select(work, mask_.Get<uint8_t>(), work, 0.0F, kTensorOrScalar,
-                    static_cast<uint32_t>(count_));
-    VectorBarrier();
+    WeighMasked();
     if (cut.last_tie < first || cut.last_tie >= first + count_) return;
+    Floats work = work_.Get<float>();
     Await<AscendC::HardEvent::V_S>();
     for (int32_t i = cut.last_tie - first + 1; i < count_; ++i) {
       if (values_.GetValue(i) == cut.logit) work.SetValue(i, 0.0F);

@@ -72,7 +72,9 @@ class Drawing {
 
   __aicore__ inline int32_t Token() {
     Level all{kLowestFloat, tiles_.vocab(), 0.0F};
-    if (tiles_.max() + row_.floor > all.logit) all = tiles_.Measure(tiles_.max() + row_.floor);
+    if (tiles_.max() + row_.floor > all.logit) {
+      all = tiles_.Measure(tiles_.max() + row_.floor, false);
+    }
     cut_.logit = all.logit;
     if (row_.top_k > 0 && row_.top_k < all.count) all = CutByCount(all);
     all.mass = tiles_.Weigh(cut_);
@@ -127,7 +129,7 @@ class Drawing {
       if (!by_order) middle = OrderOf(0.5F * at.low.logit + 0.5F * at.high.logit);
       if (middle <= low) middle = low + 1;
       if (middle >= high) middle = high - 1;
-      const Level level = tiles_.Measure(FloatAt(middle));
+      const Level level = tiles_.Measure(FloatAt(middle), goal.count == 0);
       (goal.Reached(level) ? at.low : at.high) = level;
     }
   }
@@ -137,7 +139,7 @@ class Drawing {
   __aicore__ inline Bracket Enclose(const Level& all, const Goal& goal) {
     Bracket at{all, {FloatAt(OrderOf(tiles_.max()) + 1), 0, 0.0F}};
     for (float step = 2.0F; tiles_.max() - step > all.logit; step *= 2.0F) {
-      const Level level = tiles_.Measure(tiles_.max() - step);
+      const Level level = tiles_.Measure(tiles_.max() - step, goal.count == 0);
       if (goal.Reached(level)) {
         at.low = level;
         break;

@@ -144,7 +144,7 @@ TEST(SampleTest, SaysWhichRowsAreNotFinite) {
     for (const size_t at : {size_t{0}, size_t{4095}, size_t{4099}}) {
       std::vector<float> logits = Random(at).floats(4100);
       logits[at] = bad;
-      batch.add(logits, row_of(params(at == 0 ? 0.0F : 0.7F, 5, 0.9F), 0.5, 2));
+      batch.add(logits, row_of(params(at == 0 ? 0.0F : 0.7F, 5, 0.9F), 0.5));
     }
   }
   const Sampled sampled = run(batch, 1, 2);
@@ -186,6 +186,16 @@ TEST(SampleTest, CutsByTopKTopPAndFloor) {
     unsure += expect_tokens(batch, run(batch, 1, 3));
   }
   EXPECT_LE(unsure, rows / 20);
+}
+
+TEST(SampleTest, CutsALargeVocabulary) {
+  constexpr int32_t kVocab = 151936;
+  Random random(9);
+  Batch batch(kVocab);
+  batch.add(random.floats(kVocab, 3), row_of(params(0.7F, 40, 0.9F), 0.4));
+  batch.add(random.floats(kVocab, 3), row_of(params(0.7F, 0, 0.9F), 0.6));
+  batch.add(random.floats(kVocab, 3), row_of(params(1.0F), 0.8));
+  EXPECT_LE(expect_tokens(batch, run(batch, 1, 2)), 1);
 }
 
 // Few different logits, so that cuts go through tokens of one logit; zeros of both signs are one.

@@ -16,6 +16,14 @@ namespace {
 constexpr uint32_t kQuantum = 64;  // instructions between pauses of a program that need not pause
 constexpr uint32_t kRewind = 1u << 26;
 
+std::string set_again(AscendC::HardEvent event, int64_t id, const Where& before) {
+  return fmt::format(
+      "SetFlag<HardEvent::{}>({}) again, without a WaitFlag after the one at {}: take another "
+      "event "
+      "id",
+      event_name(event), id, place_of(before));
+}
+
 }  // namespace
 
 SubCore::SubCore(Machine& machine, int core, Role role, const Chip& chip)
@@ -288,9 +296,7 @@ void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) 
   }
   Flag& flag = this->flag(event, id);
   if (flag.balance != 0) {
-    Fail(where, fmt::format("SetFlag<HardEvent::{}>({}) again, without a WaitFlag after the one at "
-                            "{}: take another event id",
-                            event_name(event), id, place_of(flag.where)));
+    Fail(where, set_again(event, id, flag.where));
   }
   ++flag.balance;
   flag.where = where;

@@ -10,7 +10,7 @@
 #include "cli/core_groups.h"
 #include "cli/dummy_model.h"
 #include "cli/memory_plan.h"
-#include "device/ascend/ascend_executor.h"
+#include "device/ascend/ascend_model.h"
 #include "device/cpu/cpu_executor.h"
 
 namespace weft {

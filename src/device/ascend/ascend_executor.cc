@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,15 +11,15 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "device/ascend/acl_device.h"
-#include "device/ascend/group_memory.h"
+#include "device/ascend/ascend_model.h"
 #include "device/ascend/layer_roles.h"
+#include "device/ascend/pass_ledger.h"
 #include "device/ascend/quantum_tables.h"
 #include "device/ascend/resident.h"
 #include "device/sampler.h"
 
 namespace weft {
 
-using weft_ascend::DeviceModel;
 using weft_ascend::kRings;
 using weft_ascend::SampleResult;
 using weft_ascend::TeamKind;
@@ -46,8 +45,7 @@ class AscendExecutor final : public Executor {
         limits_(options.limits),
         slots_(static_cast<size_t>(limits_.slots)),
         token_on_device_(slots_.size()),
-        places_(static_cast<size_t>(limits_.passes)),
-        boards_(static_cast<size_t>(limits_.passes)),
+        passes_(limits_.passes, config_.layers),
         scratch_(model.config.vocab),
         created_(now()),
         last_layer_end_(created_.time_since_epoch().count()) {
@@ -62,8 +60,8 @@ class AscendExecutor final : public Executor {
   const ExecutorLimits& limits() const override { return limits_; }
   int layers() const override { return config_.layers; }
   int vocab() const override { return config_.vocab; }
-  int cores(Group group) const override;
-  std::string description() const override;
+  int cores(Group group) const override { return options_.cores_of(group); }
+  std::string description() const override { return options_.describe(); }
 
   void open_slot(SlotId slot, const SlotInit& init) override;
   void close_slot(SlotId slot) override;
@@ -77,12 +75,6 @@ class AscendExecutor final : public Executor {
   }
 
  private:
-  // The hidden state of a pass that stands between two layers.
-  struct PassPlace {
-    int next_layer = 0;
-    int64_t rows = 0;
-  };
-
   // What a group runs.
   struct Running {
     explicit Running(const ExecutorLimits& limits) : tables(limits) {}
@@ -101,19 +93,13 @@ class AscendExecutor final : public Executor {
     bool live() const { return active && !reached && !failure; }
   };
 
-  bool split() const { return options_.prefill_cores > 0; }
   Running& running(Group group) { return *running_[static_cast<size_t>(group)]; }
   const Running* active(Group group) const {
     const auto& r = running_[static_cast<size_t>(group)];
     return r && r->active ? &*r : nullptr;
   }
-  GroupMemory& memory_of(Group group) {
-    return memory_[group == Group::kDecode ? size_t{1} : size_t{0}];
-  }
+  static int workspace_of(Group group) { return group == Group::kDecode ? 1 : 0; }
 
-  Status allocate_model(const Model& model);
-  Status load_rope(const Model& model);
-  Status write_workspaces();
   void check_start(Group group, const Quantum& quantum) const;
   bool named_by_running(PassId pass) const;
   bool is_sent(BoardId board, const Quantum& by) const;
@@ -127,7 +113,6 @@ class AscendExecutor final : public Executor {
   bool step_groups(Completion& completion);
   void lose(const std::string& what);
   void complete(Group group, Status status, Completion& completion);
-  void leave_passes(const Quantum& quantum);
   void share_time(Group group, TimePoint end, Completion& completion);
 
   const ModelConfig config_;
@@ -135,24 +120,13 @@ class AscendExecutor final : public Executor {
   ExecutorLimits limits_;
   std::unique_ptr<AclDevice> device_;
 
-  // Device memory.
-  DeviceWeights weights_;
-  DeviceMemory layer_weights_;
-  DeviceMemory rope_cos_;
-  DeviceMemory rope_sin_;
-  DeviceMemory kv_;
-  DeviceMemory slot_tokens_;
-  DeviceMemory passes_;
-  DeviceMemory model_;
-  DeviceMemory workspaces_;
-  std::vector<GroupMemory> memory_;  // of kAll and kPrefill, and of kDecode
+  std::unique_ptr<AscendModel> model_;
   std::unique_ptr<Resident> resident_;
 
   // The engine thread's.
   std::vector<SamplerState> slots_;
   std::vector<uint8_t> token_on_device_;  // by slot: its last token is in slot_tokens_
-  std::vector<PassPlace> places_;
-  std::vector<BoardUse> boards_;
+  PassLedger passes_;
   std::array<std::optional<Running>, kGroups> running_;
   std::array<Resident::Progress, kRings> progress_{};
   std::array<Resident::Cycles, kRings> cycles_{};  // of the epoch, as known last
@@ -180,128 +154,25 @@ Status AscendExecutor::load(const Model& model, const std::vector<LayerRoles>& l
                             const Checkpoint& checkpoint,
                             const std::function<void(double)>& progress) {
   WEFT_ASSIGN(device_, AclDevice::create(options_.ordinal, options_.kernels));
-  WEFT_ASSIGN(weights_, DeviceWeights::load(model, layers, checkpoint, options_.weights, progress));
-  WEFT_RETURN_IF_ERROR(allocate_model(model));
+  WEFT_ASSIGN(model_, AscendModel::create(model, layers, checkpoint, options_.weights,
+                                          {.limits = limits_,
+                                           .cores = options_.cores,
+                                           .workspaces = options_.split() ? 2 : 1},
+                                          progress));
   running_[static_cast<size_t>(Group::kAll)].emplace(limits_);
-  if (split()) {
+  if (options_.split()) {
     running_[static_cast<size_t>(Group::kPrefill)].emplace(limits_);
     running_[static_cast<size_t>(Group::kDecode)].emplace(limits_);
   }
   ResidentOptions resident;
-  resident.blocks = {split() ? options_.prefill_cores : options_.cores, options_.decode_cores};
+  resident.blocks = {options_.split() ? options_.prefill_cores : options_.cores,
+                     options_.decode_cores};
   resident.boards = limits_.passes;
   resident.epoch_quanta = options_.epoch_quanta;
   resident.spin_cap = options_.spin_cap;
   WEFT_ASSIGN(resident_,
-              Resident::create(*device_, resident, model_.address(), workspaces_.address()));
+              Resident::create(*device_, resident, model_->address(), model_->workspaces()));
   return {};
-}
-
-Status AscendExecutor::allocate_model(const Model& model) {
-  const auto make = [](DeviceMemory& memory, int64_t bytes, const char* purpose) -> Status {
-    WEFT_ASSIGN(memory, DeviceMemory::allocate(static_cast<uint64_t>(bytes), purpose));
-    return {};
-  };
-  const int64_t block_bytes = ascend_kv_block_bytes(model);
-  // Blocks are cleared before they are used.
-  WEFT_ASSIGN(kv_, DeviceMemory::allocate(static_cast<uint64_t>(block_bytes * limits_.blocks),
-                                          "the KV pool", DeviceMemory::Contents::kAnything));
-  WEFT_RETURN_IF_ERROR(make(slot_tokens_,
-                            int64_t{limits_.slots} * weft_ascend::kSlotStride * sizeof(int32_t),
-                            "the slots' tokens"));
-  WEFT_RETURN_IF_ERROR(make(
-      passes_, int64_t{limits_.passes} * limits_.rows * config_.hidden * sizeof(float), "passes"));
-  WEFT_RETURN_IF_ERROR(load_rope(model));
-  const auto& layers = weights_.layers();
-  WEFT_RETURN_IF_ERROR(
-      make(layer_weights_, static_cast<int64_t>(layers.size() * sizeof(layers[0])), "weights"));
-  WEFT_RETURN_IF_ERROR(layer_weights_.write_values<weft_ascend::LayerWeights>(0, layers));
-  const bool int8 = std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
-    return (layer.qkv.scales | layer.out.scales | layer.gate_up.scales | layer.down.scales) != 0;
-  });
-  for (int i = 0; i < (split() ? 2 : 1); ++i) {
-    WEFT_ASSIGN(GroupMemory group, GroupMemory::create(config_, limits_, options_.cores,
-                                                       int8 || weights_.head().scales != 0));
-    memory_.push_back(std::move(group));
-  }
-  WEFT_RETURN_IF_ERROR(make(workspaces_, kRings * sizeof(weft_ascend::Workspace), "workspaces"));
-  WEFT_RETURN_IF_ERROR(write_workspaces());
-
-  DeviceModel m{};
-  m.layers = config_.layers;
-  m.hidden = config_.hidden;
-  m.heads = config_.heads;
-  m.kv_heads = config_.kv_heads;
-  m.head_dim = config_.head_dim;
-  m.ffn = config_.ffn;
-  m.vocab = config_.vocab;
-  m.rope_dims = config_.rope.dims;
-  m.context = limits_.context;
-  m.rms_eps = config_.rms_eps;
-  m.attention_scale = config_.attention_scale;
-  m.pass_rows = limits_.rows;
-  m.embedding = weights_.embedding();
-  m.final_norm = weights_.final_norm();
-  m.head = weights_.head();
-  m.layer_weights = layer_weights_.address();
-  m.rope_cos = rope_cos_.address();
-  m.rope_sin = rope_sin_.address();
-  m.kv_pool = kv_.address();
-  m.kv_layer_bytes = block_bytes / config_.layers * limits_.blocks;
-  m.slot_tokens = slot_tokens_.address();
-  m.passes = passes_.address();
-  WEFT_RETURN_IF_ERROR(make(model_, sizeof m, "the model"));
-  return model_.write_value(0, m);
-}
-
-// cos and sin of every position and rotary pair, computed in double.
-Status AscendExecutor::load_rope(const Model& model) {
-  const size_t pairs = model.rope_frequencies.size();
-  std::vector<float> cos;
-  std::vector<float> sin;
-  cos.reserve(pairs * static_cast<size_t>(limits_.context));
-  sin.reserve(cos.capacity());
-  for (int position = 0; position < limits_.context; ++position) {
-    for (const float frequency : model.rope_frequencies) {
-      const double angle = double{frequency} * position;
-      cos.push_back(static_cast<float>(std::cos(angle)));
-      sin.push_back(static_cast<float>(std::sin(angle)));
-    }
-  }
-  WEFT_ASSIGN(rope_cos_, DeviceMemory::allocate(cos.size() * sizeof(float), "the rope's tables"));
-  WEFT_ASSIGN(rope_sin_, DeviceMemory::allocate(sin.size() * sizeof(float), "the rope's tables"));
-  WEFT_RETURN_IF_ERROR(rope_cos_.write_values<float>(0, cos));
-  return rope_sin_.write_values<float>(0, sin);
-}
-
-Status AscendExecutor::write_workspaces() {
-  for (size_t i = 0; i < memory_.size(); ++i) {
-    WEFT_RETURN_IF_ERROR(
-        workspaces_.write_value(i * sizeof(weft_ascend::Workspace), memory_[i].addresses()));
-  }
-  return {};
-}
-
-int AscendExecutor::cores(Group group) const {
-  switch (group) {
-    case Group::kAll:
-      return options_.cores;
-    case Group::kPrefill:
-      return options_.prefill_cores;
-    case Group::kDecode:
-      return options_.decode_cores;
-  }
-  return 0;
-}
-
-std::string AscendExecutor::description() const {
-  std::string text = fmt::format("{}, {} core{}, kv f16", options_.name, options_.cores,
-                                 options_.cores == 1 ? "" : "s");
-  if (split()) {
-    text +=
-        fmt::format(", split prefill {} decode {}", options_.prefill_cores, options_.decode_cores);
-  }
-  return text;
 }
 
 // --- slots and passes
@@ -327,24 +198,17 @@ bool AscendExecutor::named_by_running(PassId pass) const {
 
 void AscendExecutor::drop_pass(PassId pass) {
   WEFT_CHECK(pass >= 0 && pass < limits_.passes && !named_by_running(pass), "pass {}", pass);
-  places_[static_cast<size_t>(pass)] = {};
+  passes_.drop(pass);
 }
 
-// The rows behind them move up: through the host, since a copy within the device may not overlap.
 void AscendExecutor::drop_rows(PassId pass, int64_t first, int64_t count) {
   WEFT_CHECK(pass >= 0 && pass < limits_.passes && !named_by_running(pass), "pass {}", pass);
-  PassPlace& place = places_[static_cast<size_t>(pass)];
-  WEFT_CHECK(first >= 0 && count >= 0 && first + count <= place.rows,
-             "rows {} to {} of {} in pass {}", first, first + count, place.rows, pass);
-  const uint64_t row_bytes = static_cast<uint64_t>(config_.hidden) * sizeof(float);
-  const uint64_t at = (static_cast<uint64_t>(pass) * static_cast<uint64_t>(limits_.rows) +
-                       static_cast<uint64_t>(first)) *
-                      row_bytes;
-  std::vector<std::byte> behind(static_cast<uint64_t>(place.rows - first - count) * row_bytes);
-  place.rows -= count;
-  Status status = passes_.read(at + static_cast<uint64_t>(count) * row_bytes, behind);
-  if (status.ok()) status = passes_.write(at, behind);
+  const int64_t rows = passes_.rows(pass);
+  WEFT_CHECK(first >= 0 && count >= 0 && first + count <= rows, "rows {} to {} of {} in pass {}",
+             first, first + count, rows, pass);
+  const Status status = model_->drop_rows(pass, rows, first, count);
   if (!status.ok()) lose(status.error().message);
+  passes_.drop_rows(pass, count);
 }
 
 // --- a quantum
@@ -355,7 +219,7 @@ bool AscendExecutor::is_sent(BoardId board, const Quantum& by) const {
            std::any_of(quantum.passes.begin(), quantum.passes.end(),
                        [board](const Pass* pass) { return pass->sends == board; });
   };
-  if (boards_[static_cast<size_t>(board)].sent >= by.layer_end || sends(by)) return true;
+  if (passes_.is_sent(board, by.layer_end) || sends(by)) return true;
   return std::any_of(running_.begin(), running_.end(),
                      [&](const auto& r) { return r && r->active && sends(r->quantum); });
 }
@@ -373,10 +237,9 @@ void AscendExecutor::check_start(Group group, const Quantum& q) const {
   for (const Pass* pass : q.passes) {
     WEFT_CHECK(pass->id >= 0 && pass->id < limits_.passes, "pass {}", pass->id);
     WEFT_CHECK(!named_by_running(pass->id), "pass {} is run by another group", pass->id);
-    const PassPlace& place = places_[static_cast<size_t>(pass->id)];
-    WEFT_CHECK(
-        q.layer_begin == 0 || (place.next_layer == q.layer_begin && place.rows == pass->rows()),
-        "pass {} of {} rows does not stand at layer {}", pass->id, pass->rows(), q.layer_begin);
+    WEFT_CHECK(passes_.stands_at(*pass, q.layer_begin),
+               "pass {} of {} rows does not stand at layer {}", pass->id, pass->rows(),
+               q.layer_begin);
     for (const BoardId board : {pass->sends, pass->follows}) {
       WEFT_CHECK(board >= kNoBoard && board < limits_.passes, "board {}", board);
     }
@@ -388,12 +251,7 @@ void AscendExecutor::check_start(Group group, const Quantum& q) const {
 
 void AscendExecutor::start(Group group, const Quantum& quantum) {
   check_start(group, quantum);
-  for (const Pass* pass : quantum.passes) {
-    if (pass->sends == kNoBoard || quantum.layer_begin != 0) continue;
-    // Flags only grow: each use counts on from where no earlier one can have come to.
-    BoardUse& board = boards_[static_cast<size_t>(pass->sends)];
-    board = {board.base + layers(), 0};
-  }
+  passes_.begin(quantum);
   Running& r = running(group);
   r.started = now();
   r.outputs.clear();
@@ -413,13 +271,12 @@ Status AscendExecutor::prepare(Group group, const Quantum& quantum) {
   r.tables.fill(quantum, static_cast<TeamKind>(group),
                 {.slots = slots_,
                  .token_on_device = token_on_device_,
-                 .boards = boards_,
+                 .boards = passes_.boards(),
                  .layers = layers(),
                  .vocab = vocab(),
                  .head_rows = limits_.output_rows});
-  WEFT_ASSIGN(const bool moved, memory_of(group).ensure_partials(
-                                    r.tables.partial_bytes(config_.heads, config_.head_dim)));
-  if (moved) WEFT_RETURN_IF_ERROR(write_workspaces());
+  WEFT_RETURN_IF_ERROR(model_->ensure_partials(
+      workspace_of(group), r.tables.partial_bytes(config_.heads, config_.head_dim)));
   if (r.memory.size() < r.tables.bytes()) {
     WEFT_ASSIGN(r.memory, DeviceMemory::allocate(2 * r.tables.bytes(), "a quantum's tables"));
   }
@@ -427,9 +284,7 @@ Status AscendExecutor::prepare(Group group, const Quantum& quantum) {
   const bool alone = std::none_of(running_.begin(), running_.end(),
                                   [](const auto& other) { return other && other->live(); });
   if (!alone) return {};
-  std::vector<int64_t> flags;
-  for (const BoardUse& board : boards_) flags.push_back(board.base + board.sent);
-  WEFT_ASSIGN(const bool launched, resident_->begin(flags, r.started));
+  WEFT_ASSIGN(const bool launched, resident_->begin(passes_.flags(), r.started));
   if (launched) {
     progress_ = {};
     cycles_ = {};
@@ -439,7 +294,7 @@ Status AscendExecutor::prepare(Group group, const Quantum& quantum) {
 
 Status AscendExecutor::publish(Group group) {
   Running& r = running(group);
-  for (const int ring : rings_of(group, split())) {
+  for (const int ring : rings_of(group, options_.split())) {
     WEFT_ASSIGN(r.numbers[static_cast<size_t>(ring)],
                 resident_->publish(ring, static_cast<TeamKind>(group), r.memory.address()));
   }
@@ -449,7 +304,7 @@ Status AscendExecutor::publish(Group group) {
 bool AscendExecutor::reached(Group group) const {
   const Running* r = active(group);
   if (r == nullptr || !r->live()) return r != nullptr && r->reached;
-  for (const int ring : rings_of(group, split())) {
+  for (const int ring : rings_of(group, options_.split())) {
     const auto index = static_cast<size_t>(ring);
     if (r->numbers[index] == 0 || progress_[index].quanta < r->numbers[index]) return false;
   }
@@ -525,12 +380,10 @@ Status AscendExecutor::draw(Group group, int first, int count) {
       r.memory.read(r.tables.results_offset() + static_cast<uint64_t>(first) * sizeof(SampleResult),
                     std::as_writable_bytes(std::span(results_))));
   logits_.resize(static_cast<size_t>(vocab()));
-  const uint64_t row_bytes = static_cast<uint64_t>(vocab()) * sizeof(float);
   for (int i = 0; i < count; ++i) {
     const QuantumTables::Output& output = r.tables.outputs()[static_cast<size_t>(first + i)];
     if (!output.on_device || options_.on_logits) {
-      WEFT_RETURN_IF_ERROR(memory_of(group).logits().read(
-          static_cast<uint64_t>(i) * row_bytes, std::as_writable_bytes(std::span(logits_))));
+      WEFT_RETURN_IF_ERROR(model_->read_logits(workspace_of(group), i, logits_));
     }
     if (options_.on_logits) options_.on_logits(first + i, logits_);
     OutputRow row;
@@ -607,20 +460,10 @@ void AscendExecutor::complete(Group group, Status status, Completion& completion
     std::swap(completion.outputs, r.outputs);
   }
   completion.status = std::move(status);
-  leave_passes(r.quantum);
+  // Also after a fault the passes stand where the quantum was to bring them, since the engine then
+  // drops them; what they hold means nothing.
+  passes_.end(r.quantum);
   r.active = false;
-}
-
-// Also after a fault the passes stand where the quantum was to bring them, since the engine then
-// drops them; what they hold means nothing.
-void AscendExecutor::leave_passes(const Quantum& quantum) {
-  for (const Pass* pass : quantum.passes) {
-    places_[static_cast<size_t>(pass->id)] =
-        quantum.layer_end == layers() ? PassPlace{} : PassPlace{quantum.layer_end, pass->rows()};
-    if (pass->sends != kNoBoard) {
-      boards_[static_cast<size_t>(pass->sends)].sent = quantum.layer_end;
-    }
-  }
 }
 
 // The device knows how its cycles were shared out, the host how long it took.
@@ -629,7 +472,7 @@ void AscendExecutor::share_time(Group group, TimePoint end, Completion& completi
   const double total = cores(group) * seconds(end - r.started);
   double operators = 0;
   double barriers = 0;
-  for (const int ring : rings_of(group, split())) {
+  for (const int ring : rings_of(group, options_.split())) {
     if (!r.live()) continue;
     const auto cycles = resident_->cycles(ring);
     if (!cycles.ok()) continue;
@@ -656,57 +499,7 @@ CoreTime AscendExecutor::core_time() const {
   return time;
 }
 
-// --- making one
-
-Status check_limits(const ExecutorLimits& limits, double bytes_per_block) {
-  struct Limit {
-    const char* name;
-    int value;
-    int max;
-  };
-  const Limit all[] = {
-      {"slots", limits.slots, 1 << 16},
-      {"passes", limits.passes, 1 << 16},
-      {"rows", limits.rows, 1 << 20},
-      {"output rows", limits.output_rows, 1 << 20},
-      {"context positions", limits.context, 1 << 24},
-      {"KV blocks", limits.blocks, INT32_MAX / kBlockPositions},
-  };
-  for (const Limit& limit : all) {
-    if (limit.value >= 1 && limit.value <= limit.max) continue;
-    return Error{ErrorKind::kInvalidArgument, fmt::format("{} {}: it has to be from 1 to {}",
-                                                          limit.value, limit.name, limit.max)};
-  }
-  if (bytes_per_block * limits.blocks > 0x1p46) {
-    return Error{ErrorKind::kExhausted,
-                 fmt::format("{} KV blocks of {:.0f} bytes are more than a device can address",
-                             limits.blocks, bytes_per_block)};
-  }
-  return {};
-}
-
-Status check_cores(const AscendOptions& options) {
-  if (options.cores < 1 || options.cores > weft_ascend::kMaxBlocks) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("{} cores: an Ascend device runs on 1 to {}", options.cores,
-                             weft_ascend::kMaxBlocks)};
-  }
-  const int prefill = options.prefill_cores;
-  const int decode = options.decode_cores;
-  if (prefill == 0 && decode == 0) return {};
-  if (prefill >= 1 && decode >= 1 && prefill + decode == options.cores) return {};
-  return Error{ErrorKind::kInvalidArgument,
-               fmt::format("{} prefill and {} decode cores: each needs at least 1, and together "
-                           "they have to be all {} cores",
-                           prefill, decode, options.cores)};
-}
-
 }  // namespace
-
-int64_t ascend_kv_block_bytes(const Model& model) {
-  const ModelConfig& config = model.config;
-  return int64_t{config.layers} * config.kv_heads * 2 * kBlockPositions * config.head_dim * 2;
-}
 
 Result<uint64_t> ascend_weight_bytes(const Model& model, AscendWeights weights) {
   WEFT_ASSIGN(const std::vector<LayerRoles> layers, read_layer_roles(model));
@@ -718,9 +511,7 @@ Result<std::unique_ptr<Executor>> make_ascend_executor(
     const std::function<void(double)>& progress) {
   WEFT_CHECK(options.host_kernels != nullptr);
   WEFT_ASSIGN(const std::vector<LayerRoles> layers, read_layer_roles(model));
-  WEFT_RETURN_IF_ERROR(
-      check_limits(options.limits, static_cast<double>(ascend_kv_block_bytes(model))));
-  WEFT_RETURN_IF_ERROR(check_cores(options));
+  WEFT_RETURN_IF_ERROR(options.check(ascend_kv_block_bytes(model)));
   auto executor = std::make_unique<AscendExecutor>(model, options);
   WEFT_RETURN_IF_ERROR(executor->load(model, layers, checkpoint, progress));
   return std::unique_ptr<Executor>(std::move(executor));

@@ -306,6 +306,13 @@ Result<DeviceWeights> DeviceWeights::load(const Model& model, const std::vector<
   return WeightLoader(model, checkpoint, kind, elements_of(model), progress).load(layers);
 }
 
+bool DeviceWeights::any_int8() const {
+  return head_.scales != 0 || std::any_of(layers_.begin(), layers_.end(), [](const auto& layer) {
+           return (layer.qkv.scales | layer.out.scales | layer.gate_up.scales |
+                   layer.down.scales) != 0;
+         });
+}
+
 uint64_t DeviceWeights::bytes(const Model& model, const std::vector<LayerRoles>& layers,
                               AscendWeights kind) {
   double bytes = 2.0 * static_cast<double>(model.weight(model.embedding).view.shape.elements());

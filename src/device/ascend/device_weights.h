@@ -29,6 +29,8 @@ class DeviceWeights {
   static uint64_t bytes(const Model& model, const std::vector<LayerRoles>& layers,
                         AscendWeights kind);
 
+  // Whether a matrix is kept as int8.
+  bool any_int8() const;
   uint64_t embedding() const { return embedding_; }
   uint64_t final_norm() const { return final_norm_; }
   const weft_ascend::MatrixWeights& head() const { return head_; }

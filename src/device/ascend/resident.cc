@@ -127,7 +127,8 @@ Result<bool> Resident::begin(const std::vector<int64_t>& boards, TimePoint now) 
                      published_[1] >= options_.epoch_quanta ||
                      now - launched_ >= options_.epoch_time;
     if (!due) return false;
-    WEFT_RETURN_IF_ERROR(end());
+    // Nothing is lost where the chip has ended an idle kernel before.
+    if (const Status ended = end(); !ended.ok()) WEFT_RETURN_IF_ERROR(device_.renew_stream());
   }
   WEFT_RETURN_IF_ERROR(launch(boards, now));
   return true;

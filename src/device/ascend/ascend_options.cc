@@ -1,0 +1,72 @@
+#include "device/ascend/ascend_options.h"
+
+#include <fmt/format.h>
+
+#include "ascend/kernels/shapes.h"
+
+namespace weft {
+namespace {
+
+Status check_limits(const ExecutorLimits& limits, double bytes_per_block) {
+  struct Limit {
+    const char* name;
+    int value;
+    int max;
+  };
+  const Limit all[] = {
+      {"slots", limits.slots, 1 << 16},
+      {"passes", limits.passes, 1 << 16},
+      {"rows", limits.rows, 1 << 20},
+      {"output rows", limits.output_rows, 1 << 20},
+      {"context positions", limits.context, 1 << 24},
+      {"KV blocks", limits.blocks, INT32_MAX / kBlockPositions},  // places are 32 bits
+  };
+  for (const Limit& limit : all) {
+    if (limit.value >= 1 && limit.value <= limit.max) continue;
+    return Error{ErrorKind::kInvalidArgument, fmt::format("{} {}: it has to be from 1 to {}",
+                                                          limit.value, limit.name, limit.max)};
+  }
+  if (bytes_per_block * limits.blocks > 0x1p46) {
+    return Error{ErrorKind::kExhausted,
+                 fmt::format("{} KV blocks of {:.0f} bytes are more than a device can address",
+                             limits.blocks, bytes_per_block)};
+  }
+  return {};
+}
+
+}  // namespace
+
+int AscendOptions::cores_of(Group group) const {
+  switch (group) {
+    case Group::kAll:
+      return cores;
+    case Group::kPrefill:
+      return prefill_cores;
+    case Group::kDecode:
+      return decode_cores;
+  }
+  return 0;
+}
+
+Status AscendOptions::check(int64_t block_bytes) const {
+  WEFT_RETURN_IF_ERROR(check_limits(limits, static_cast<double>(block_bytes)));
+  if (cores < 1 || cores > weft_ascend::kMaxBlocks) {
+    return Error{
+        ErrorKind::kInvalidArgument,
+        fmt::format("{} cores: an Ascend device runs on 1 to {}", cores, weft_ascend::kMaxBlocks)};
+  }
+  if (prefill_cores == 0 && decode_cores == 0) return {};
+  if (prefill_cores >= 1 && decode_cores >= 1 && prefill_cores + decode_cores == cores) return {};
+  return Error{ErrorKind::kInvalidArgument,
+               fmt::format("{} prefill and {} decode cores: each needs at least 1, and together "
+                           "they have to be all {} cores",
+                           prefill_cores, decode_cores, cores)};
+}
+
+std::string AscendOptions::describe() const {
+  std::string text = fmt::format("{}, {} core{}, kv f16", name, cores, cores == 1 ? "" : "s");
+  if (split()) text += fmt::format(", split prefill {} decode {}", prefill_cores, decode_cores);
+  return text;
+}
+
+}  // namespace weft

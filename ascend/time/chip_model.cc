@@ -30,6 +30,8 @@ constexpr Constant kConstants[] = {
     {"vector_write_rate", "B/cycle", &ChipModel::vector_write_rate, kPlatform},
     {"hbm_latency", "s", &ChipModel::hbm_latency, "assumed"},
     {"l2_latency", "s", &ChipModel::l2_latency, "assumed"},
+    {"latency_spread", "share", &ChipModel::latency_spread,
+     "assumed: without it all cores would go in step, as no chip does"},
     {"copy_start", "cycles", &ChipModel::copy_start, "assumed"},
     {"copy_piece", "cycles", &ChipModel::copy_piece, "assumed"},
     {"gather_row", "cycles", &ChipModel::gather_row, "assumed"},

@@ -401,6 +401,14 @@ OperatorTime OperatorTimes::SimulateDecode(int rows, int context) {
   return time += Time<&RunMerge>(args);
 }
 
+Recording OperatorTimes::RecordDecode(int rows, int context) {
+  std::vector<weft_ascend::AttentionSegment> segments;
+  for (int i = 0; i < rows; ++i) segments.push_back({i, 1, context - 1, 0});
+  const auto args = attention_args(bench_, shape_, cores_, segments, blocks_of(context));
+  Call<weft_ascend::AttentionArgs> call{bench_.Memory(static_cast<uint64_t>(weft_ascend::BarrierBytes(cores_))), args};
+  return bench_.Record<&RunDecode>(cores_, call);
+}
+
 // Linear in the keys that came before, and between counts of rows.
 OperatorTime OperatorTimes::Prefill(int first, int rows) {
   const int low = first / kContextStep * kContextStep;

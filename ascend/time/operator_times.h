@@ -60,6 +60,7 @@ class OperatorTimes {
   OperatorTime SimulateMultiply(Matrix matrix, int rows);
   OperatorTime SimulatePrefill(int first, int rows);
   OperatorTime SimulateDecode(int rows, int context);
+  Recording RecordDecode(int rows, int context);
 
  private:
   enum class Kind : uint8_t {

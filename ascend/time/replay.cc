@@ -341,6 +341,13 @@ class Replayer {
     }
   }
 
+  // From -1 to 1, the same for a copy of a program in every replay.
+  static double Spread(uint32_t program, uint32_t record) {
+    uint64_t x = (uint64_t{program} << 32U | record) * 0x9e3779b97f4a7c15U;
+    x = (x ^ (x >> 31U)) * 0xbf58476d1ce4e5b9U;
+    return static_cast<double>(x >> 11U) * 0x1p-52 - 1;
+  }
+
   void EndFlow(double now, uint32_t which) {
     const uint32_t index = which / twin::kPipes;
     const int number = static_cast<int>(which % twin::kPipes);
@@ -358,8 +365,8 @@ class Replayer {
       const double bytes = static_cast<double>(copy.length) * copy.count;
       end = std::max(end, pipe.began + bytes / model_.per_second(model_.fixpipe_rate));
     }
-    const double latency =
-        pipe.missed && !copy.write ? model_.hbm_latency : model_.l2_latency;
+    const double latency = (pipe.missed && !copy.write ? model_.hbm_latency : model_.l2_latency) *
+                           (1 + model_.latency_spread * Spread(index, pipe.queue[pipe.head].record));
     pipe.free = end;
     pipe.ended = std::max(pipe.ended, end + latency);
     program.times.busy[number] += end - pipe.began;

@@ -1,0 +1,261 @@
+#include "time/full_run.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/prefill_kernel.h"
+
+namespace weft::timing {
+namespace {
+
+using namespace weft_ascend;
+
+void RunQuantum(GM_ADDR launch, GM_ADDR descriptor) {
+  AscendC::TPipe pipe;
+  Program program(launch);
+  PrefillKernel kernel(pipe, program);
+  kernel.Run(descriptor, kTeamAll);
+}
+
+GmAddress address(GM_ADDR memory) { return reinterpret_cast<GmAddress>(memory); }
+
+class Builder {
+ public:
+  Builder(OperatorBench& bench, const ModelShape& shape, int cores, const FullQuantum& quantum)
+      : bench_(bench), shape_(shape), cores_(cores), quantum_(quantum) {}
+
+  GM_ADDR Launched() {
+    Launch launch{};
+    launch.blocks[0] = cores_;
+    launch.ring_entries = 1;
+    launch.epoch_quanta = 1;
+    launch.model = Put(Model());
+    launch.workspaces = Put(Memory());
+    launch.barriers[kTeamAll] = address(bench_.Memory(BarrierBytes(cores_)));
+    launch.decisions = address(bench_.Memory(kTeamKinds * kFlagBytes));
+    launch.boards = address(bench_.Memory(kFlagBytes));
+    launch.progress = address(bench_.Memory(kRings * sizeof(GroupProgress)));
+    launch.reports = address(bench_.Memory(
+        static_cast<uint64_t>(cores_) * kPrograms * sizeof(ProgramReport)));
+    return reinterpret_cast<GM_ADDR>(Put(launch));
+  }
+
+  GM_ADDR Described() {
+    Descriptor d{};
+    d.wanted = 1;
+    d.team = kTeamAll;
+    d.layer_end = shape_.layers;
+    d.passes = 1;
+    d.all_output = quantum_.rows == 0 ? 1 : 0;
+    d.head_rows = quantum_.streams;
+    d.samples_here = quantum_.streams > 0 ? 1 : 0;
+    Rows all = RowsOf(true);
+    Rows outputs = RowsOf(false);
+    d.rows = all.tables;
+    d.outputs = outputs.tables;
+    d.tokens = address(bench_.Table(std::vector<int32_t>(static_cast<size_t>(rows()), 1)));
+    PassEntry pass{};
+    pass.rows = rows();
+    pass.sends = pass.follows = -1;
+    d.pass_table = Put(pass);
+    d.block_table = address(bench_.Table(blocks_));
+    std::vector<int32_t> output_rows;
+    for (int i = 0; i < quantum_.streams; ++i) output_rows.push_back(quantum_.rows + i);
+    d.output_rows = address(bench_.Table(output_rows));
+    SampleRow row{};
+    row.target = -1;
+    row.slot = -1;
+    row.top_p = 1;
+    d.samples =
+        address(bench_.Table(std::vector<SampleRow>(static_cast<size_t>(quantum_.streams), row)));
+    d.results = address(bench_.Tensor(static_cast<uint64_t>(quantum_.streams + 1) *
+                                      sizeof(SampleResult)));
+    return reinterpret_cast<GM_ADDR>(Put(d));
+  }
+
+ private:
+  struct Rows {
+    RowTables tables{};
+  };
+
+  int rows() const { return quantum_.rows + quantum_.streams; }
+  template <class T>
+  GmAddress Put(const T& value) {
+    return address(bench_.Table(std::span<const T>(&value, 1)));
+  }
+  template <class T>
+  GmAddress Put(const std::vector<T>& values) {
+    return address(bench_.Table(values));
+  }
+  GmAddress Floats(int64_t count, bool warm = false) {
+    return address(bench_.Tensor(static_cast<uint64_t>(count) * 4, warm));
+  }
+  GmAddress Halves(int64_t count, bool warm = false) {
+    return address(bench_.Tensor(static_cast<uint64_t>(count) * 2, warm));
+  }
+
+  MatrixWeights Matrix(int inputs, int outputs, bool bias) {
+    MatrixWeights matrix{};
+    matrix.inputs = inputs;
+    matrix.outputs = outputs;
+    matrix.weights = Halves(int64_t{inputs} * outputs);
+    if (bias) matrix.bias = Floats(outputs);
+    return matrix;
+  }
+
+  LayerWeights Layer() {
+    LayerWeights layer{};
+    layer.attention_norm = Floats(shape_.hidden);
+    layer.ffn_norm = Floats(shape_.hidden);
+    if (shape_.qk_norm) {
+      layer.query_norm = Floats(shape_.head_dim);
+      layer.key_norm = Floats(shape_.head_dim);
+    }
+    layer.qkv = Matrix(shape_.hidden, shape_.qkv(), shape_.qkv_bias);
+    layer.queries = layer.qkv;
+    layer.queries.outputs = shape_.queries();
+    layer.keys = layer.qkv;
+    layer.keys.weights += static_cast<GmAddress>(shape_.queries()) * shape_.hidden * 2;
+    layer.keys.outputs = shape_.keys();
+    layer.out = Matrix(shape_.queries(), shape_.hidden, false);
+    layer.gate_up = Matrix(shape_.hidden, 2 * shape_.ffn, false);
+    layer.down = Matrix(shape_.ffn, shape_.hidden, false);
+    return layer;
+  }
+
+  DeviceModel Model() {
+    DeviceModel model{};
+    model.layers = shape_.layers;
+    model.hidden = shape_.hidden;
+    model.heads = shape_.heads;
+    model.kv_heads = shape_.kv_heads;
+    model.head_dim = shape_.head_dim;
+    model.ffn = shape_.ffn;
+    model.vocab = shape_.vocab / kFractal * kFractal;
+    model.rope_dims = shape_.head_dim;
+    model.context = longest();
+    model.rms_eps = 1e-6F;
+    model.attention_scale = 0.1F;
+    const int64_t blocks = sequences() * blocks_each();
+    model.kv_layer_bytes =
+        static_cast<int64_t>(shape_.key_bytes()) * kBlockPositions * blocks;
+    model.pass_rows = rows();
+    model.embedding = Halves(int64_t{shape_.vocab} * shape_.hidden);
+    model.final_norm = Floats(shape_.hidden);
+    model.head = Matrix(shape_.hidden, model.vocab, false);
+    std::vector<LayerWeights> layers;
+    for (int i = 0; i < shape_.layers; ++i) layers.push_back(Layer());
+    model.layer_weights = Put(layers);
+    model.rope_cos = Floats(int64_t{longest()} * shape_.head_dim / 2);
+    model.rope_sin = Floats(int64_t{longest()} * shape_.head_dim / 2);
+    model.kv_pool = Halves(model.kv_layer_bytes / 2 * shape_.layers);
+    model.slot_tokens = address(bench_.Memory(kFlagBytes));
+    model.passes = Floats(int64_t{rows()} * shape_.hidden);
+    return model;
+  }
+
+  Workspace Memory() {
+    const int64_t n = rows();
+    Workspace to{};
+    to.hidden = Floats(n * shape_.hidden);
+    to.output_hidden = Floats(n * shape_.hidden);
+    to.update = Floats(n * shape_.hidden);
+    to.normed = Halves(n * shape_.hidden);
+    to.output_normed = Halves(n * shape_.hidden);
+    to.qkv = Floats(n * shape_.qkv());
+    to.queries = Halves(n * shape_.queries());
+    to.attention = Halves(n * shape_.queries());
+    to.gate_up = Halves(n * 2 * shape_.ffn);
+    to.ffn = Halves(n * shape_.ffn);
+    to.logits = Floats(static_cast<int64_t>(quantum_.streams + 1) * shape_.vocab);
+    to.partials = Floats(static_cast<int64_t>(quantum_.streams + 1) * KeySegments(longest()) *
+                         AttentionPartialFloats(shape_.heads, shape_.head_dim));
+    to.scratch = address(bench_.Tensor(
+        static_cast<uint64_t>(cores_ * AttentionWorkspaceBytes(shape_.head_dim)), true));
+    return to;
+  }
+
+  int longest() const { return std::max(quantum_.first + quantum_.rows, quantum_.context); }
+  int sequences() const { return (quantum_.rows > 0 ? 1 : 0) + quantum_.streams; }
+  int blocks_each() const { return CeilDiv(longest(), kBlockPositions); }
+
+  // All rows, or those that reach the head.
+  Rows RowsOf(bool all) {
+    std::vector<int32_t> positions, places;
+    std::vector<AttentionSegment> segments;
+    const auto add = [&](int first, int count) {
+      const auto table = static_cast<int32_t>(blocks_.size());
+      segments.push_back({static_cast<int32_t>(positions.size()), count, first, table});
+      for (int i = 0; i < blocks_each(); ++i) blocks_.push_back(table + i);
+      for (int i = first; i < first + count; ++i) {
+        positions.push_back(i);
+        places.push_back((table + i / kBlockPositions) * kBlockPositions + i % kBlockPositions);
+      }
+    };
+    blocks_.clear();
+    if (quantum_.rows > 0) {
+      add(quantum_.first, quantum_.rows);
+      if (!all) segments.clear(), positions.clear(), places.clear();
+    }
+    Rows rows;
+    rows.tables.prefill_segments = all && quantum_.rows > 0 ? 1 : 0;
+    for (int i = 0; i < quantum_.streams; ++i) add(quantum_.context - 1, 1);
+    rows.tables.decode_segments = quantum_.streams;
+    rows.tables.rows = static_cast<int32_t>(positions.size());
+    rows.tables.positions = Put(positions);
+    rows.tables.kv_rows = Put(places);
+    rows.tables.segments = Put(segments);
+    return rows;
+  }
+
+  OperatorBench& bench_;
+  const ModelShape& shape_;
+  const int cores_;
+  const FullQuantum& quantum_;
+  std::vector<int32_t> blocks_;
+};
+
+double sum_of(const std::vector<Step>& steps) {
+  double sum = 0;
+  for (const Step& step : steps) sum += step.time.seconds;
+  return sum;
+}
+
+}  // namespace
+
+Recording record_quantum(OperatorBench& bench, const ModelShape& shape, int cores,
+                         const FullQuantum& quantum) {
+  Builder builder(bench, shape, cores, quantum);
+  GM_ADDR descriptor = builder.Described();
+  return bench.Record<&RunQuantum>(cores, builder.Launched(), descriptor);
+}
+
+QuantumRows rows_of(const FullQuantum& quantum) {
+  QuantumRows rows;
+  rows.rows = quantum.rows + quantum.streams;
+  if (quantum.rows > 0) rows.prompts.push_back({quantum.first, quantum.rows});
+  rows.contexts.assign(static_cast<size_t>(quantum.streams), quantum.context);
+  rows.output_contexts = rows.contexts;
+  rows.outputs = quantum.streams;
+  return rows;
+}
+
+FixedCosts measure_fixed_costs(const ChipModel& model, const ModelShape& shape, int cores) {
+  OperatorBench bench(model);
+  constexpr FullQuantum kRow = {.first = 0, .rows = 0, .streams = 1, .context = 1};
+  std::array<double, 2> rest{};
+  for (int i = 0; i < 2; ++i) {
+    ModelShape some = shape;
+    some.layers = 2 + i;
+    OperatorTimes times(model, some, cores);
+    const Timing full = bench.Replay(record_quantum(bench, some, cores, kRow));
+    rest[i] = full.seconds - sum_of(steps_of(times, rows_of(kRow), 0, some.layers, {}));
+    bench.Clear();
+  }
+  FixedCosts fixed;
+  fixed.layer = std::max(0.0, rest[1] - rest[0]);
+  fixed.quantum = std::max(0.0, rest[0] - 2 * fixed.layer);
+  return fixed;
+}
+
+}  // namespace weft::timing

@@ -260,6 +260,59 @@ TEST(AscendExecutor, EpochsEndAndBeginUnseen) {
   EXPECT_EQ(tokens, Tokens(expected.greedy.begin(), expected.greedy.begin() + 12));
 }
 
+// A core of one group fails while both run: their quanta end with its place and reason, a pass that
+// stood between layers and the caches go on.
+TEST(AscendExecutor, AFaultEndsTheQuantaThatRunAndNothingElse) {
+  const Expected expected("qwen3");
+  const std::span prompt = std::span(expected.prompt);
+  TwinOptions options;
+  options.cores = 3;
+  options.prefill_cores = 2;
+  options.decode_cores = 1;
+  TwinDriver driver("qwen3", options);
+  auto alone = driver.open(0);
+  const Tokens wanted = driver.generate(alone, Tokens(prompt.begin(), prompt.begin() + 20), 6);
+
+  auto stream = driver.open(1);
+  Tokens tokens = driver.generate(stream, Tokens(prompt.begin(), prompt.begin() + 20), 3);
+  auto standing = driver.open(2);
+  const Pass stands{2, {TwinDriver::rows(standing, prompt.first(20), Outputs::kLast)}};
+  driver.run(Group::kPrefill, {&stands}, 0, 2);
+
+  auto a = driver.open(3);
+  auto b = driver.open(4);
+  const Pass first{0, {TwinDriver::rows(a, prompt.first(50), Outputs::kLast)}};
+  const Pass second{1, {TwinDriver::rows(b, prompt.first(60), Outputs::kLast)}};
+  twin::acl_device().set_injection(twin::Injection{.core = 1, .sub_core = 0, .instruction = 150});
+  driver.start(Group::kPrefill, {&first}, 0, driver.layers());
+  driver.start(Group::kDecode, {&second}, 0, driver.layers());
+  std::set<uint64_t> failed;
+  for (int i = 0; i < 2; ++i) {
+    const Completion completion = driver.wait();
+    ASSERT_FALSE(completion.status.ok());
+    EXPECT_THAT(completion.status.error().message, HasSubstr("block 1 AIC"));
+    EXPECT_TRUE(completion.outputs.empty());
+    failed.insert(completion.quantum);
+  }
+  EXPECT_EQ(failed.size(), 2U);
+
+  while (tokens.size() < wanted.size())
+    tokens.push_back(driver.run({TwinDriver::next(stream)})[0].token);
+  EXPECT_EQ(tokens, wanted);
+  EXPECT_EQ(driver.run(Group::kAll, {&stands}, 2, driver.layers())[0].token, wanted[0]);
+}
+
+// Whoever goes away leaves no quantum behind.
+TEST(AscendExecutor, EndsWithAQuantumThatRuns) {
+  const Expected expected("llama");
+  TwinDriver driver("llama");
+  auto sequence = driver.open(0);
+  const Pass pass{0, {TwinDriver::rows(sequence, expected.prompt, Outputs::kLast)}};
+  driver.start(Group::kAll, {&pass}, 0, driver.layers());
+  driver.end_executor();
+  EXPECT_FALSE(twin::acl_device().fault());
+}
+
 TEST(AscendExecutor, CoreTimeAddsUp) {
   const Expected expected("llama");
   TwinDriver driver("llama");

@@ -78,7 +78,6 @@ class LogitTiles {
     Floats work = work_.Get<float>();
     Floats maxima = maxima_.Get<float>();
     AscendC::Duplicate(zeros, 0.0F, kTile);
-    VectorBarrier();
     for (BeginAll(); Next(); Done()) {
       AscendC::ReduceMax(maxima[2 * tile_], values_, work, count_, true);
       VectorBarrier();
@@ -89,7 +88,6 @@ class LogitTiles {
     }
     Floats few = few_.Get<float>();
     AscendC::ReduceSum(few, zeros, work, kTile);
-    VectorBarrier();
     Await<AscendC::HardEvent::V_S>();
     FindMax();
     return few.GetValue(0) == 0.0F;
@@ -196,7 +194,6 @@ class LogitTiles {
     AscendC::Duplicate(few, x, kBlockFloats);
     VectorBarrier();
     AscendC::Ln(few, few, kBlockFloats);
-    VectorBarrier();
     Await<AscendC::HardEvent::V_S>();
     return few.GetValue(0);
   }
@@ -347,7 +344,6 @@ class LogitTiles {
     }
     VectorBarrier();
     AscendC::WholeReduceSum(sums[tile_], repeats, whole + (tail > 0 ? 1 : 0), 1, 1, 1, 8);
-    VectorBarrier();
   }
 
   AscendC::GlobalTensor<float> logits_;

@@ -26,16 +26,20 @@ inline int seeds() {
   return text == nullptr ? 50 : std::atoi(text);
 }
 
-// The operator over all blocks of a launch, as a kernel of its own.
+// All blocks of a launch.
+inline Team whole_team() {
+  auto block = static_cast<int32_t>(AscendC::GetBlockIdx());
+  if ASCEND_IS_AIV {
+    block /= kVectorCores;  // its index counts vector cores
+  }
+  return {block, static_cast<int32_t>(AscendC::GetBlockNum())};
+}
+
+// An operator as a kernel of its own.
 template <auto kOperator, class Args>
 void run_operator(Args args) {
   AscendC::TPipe pipe;
-  // A vector core counts vector cores.
-  auto block = static_cast<int32_t>(AscendC::GetBlockIdx());
-  if ASCEND_IS_AIV
-    block /= kVectorCores;
-  const Team team{block, static_cast<int32_t>(AscendC::GetBlockNum())};
-  kOperator(pipe, team, args);
+  kOperator(pipe, whole_team(), args);
 }
 
 class Bench {
@@ -63,7 +67,11 @@ class Bench {
 
   template <auto kOperator, class Args>
   void run(int blocks, const Args& args) {
-    device_.template Launch<&run_operator<kOperator, Args>>(blocks, args);
+    launch<&run_operator<kOperator, Args>>(blocks, args);
+  }
+  template <auto kKernel, class Args>
+  void launch(int blocks, const Args& args) {
+    device_.template Launch<kKernel>(blocks, args);
     const weft::twin::Outcome outcome = device_.Run();
     ASSERT_FALSE(device_.fault().has_value()) << device_.fault()->text();
     ASSERT_EQ(outcome, weft::twin::Outcome::kEnded);

@@ -32,39 +32,48 @@ class BlockTables {
   int64_t line_ = -1;
 };
 
-// Of step k it makes the scores, then of step k - 1 the weighted values, while the vector cores
-// turn step k's scores into weights. Each buffer exists twice.
-//
-// That one tile's memory is not overwritten too early needs no flags of its own: step k + 2's
-// scores follow step k's weights, which were waited for, and step k + 2's weights follow step k's
-// weighted values in the vector cores likewise.
+// A pipeline over the steps, one stage of each in every round: the keys and values of one are
+// fetched, the scores of the one before are made, the weights of an earlier one are fetched, which
+// the vector cores have made of its scores meanwhile, and the weighted values of the one before
+// that are made.
 class AttentionCube {
  public:
   __aicore__ inline void Run(AscendC::TPipe& pipe, Team team, const AttentionArgs& args,
                              bool split_keys) {
     Init(pipe, team, args);
-    AttentionSteps steps;
+    AttentionWindow<kValuesRing> steps;
     steps.Init(args, team, split_keys);
-    AttentionStep step = {};
-    AttentionStep before = {};
-    bool pending = false;
-    while (steps.Next(step)) {
-      Scores(step);
-      if (pending) WeightedValues(before);
-      before = step;
-      pending = true;
+    for (int32_t round = 0; !steps.Ended(round - kLastStage); ++round) {
+      // What was loaded from L1 for the round before the last is in L0: what is fetched now takes
+      // the place of what was used last then.
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kRound + (round & 1));
+      const AttentionStep* fetched = steps.At(round);
+      const AttentionStep* scored = steps.At(round - 1);
+      const AttentionStep* weighted = steps.At(round - 1 - kAttentionLag);
+      const AttentionStep* done = steps.At(round - kLastStage);
+      if (scored != nullptr) Scores(*scored);
+      if (weighted != nullptr) FetchWeights(*weighted);
+      if (fetched != nullptr) FetchKeys(*fetched);
+      if (done != nullptr) WeightedValues(*done);
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kRound + (round & 1));
     }
-    if (pending) WeightedValues(before);
     TakeBackFlags();
     AscendC::PipeBarrier<PIPE_ALL>();
   }
 
  private:
-  // Ids of flags, of two slots each. The pipe keeps the first three of M_MTE1 for itself.
-  static constexpr int32_t kKeys = 0;    // L1: keys, and the queries before the first of them
-  static constexpr int32_t kValues = 2;  // L1: values and weights
-  static constexpr int32_t kUnit = 0;    // L0A, L0B, L0C
-  static constexpr int32_t kUnitFree = 3;
+  // Rounds from a step's first stage to its last.
+  static constexpr int32_t kLastStage = kAttentionLag + 2;
+  // Tiles in L1: from the round that fetches one until the second after the one that uses it.
+  static constexpr int32_t kKeysRing = 3;  // used one round later, likewise queries and weights
+  static constexpr int32_t kValuesRing = kLastStage + 2;
+
+  // Ids of flags, of a ring or two of each.
+  static constexpr int32_t kKeys = 0;     // fetched: keys, and queries before them
+  static constexpr int32_t kWeights = 3;  // fetched: weights, and values before them
+  static constexpr int32_t kRound = 0;
+  static constexpr int32_t kUnit = 0;      // L0A, L0B and L0C
+  static constexpr int32_t kUnitFree = 3;  // the pipe keeps M_MTE1's first three for itself
 
   static constexpr int32_t kFractalSize = kFractal * kFractal;
   static constexpr int32_t kRowsTile = kAttentionRows * kMaxHeadDim;
@@ -73,10 +82,10 @@ class AttentionCube {
 
   __aicore__ inline void Init(AscendC::TPipe& pipe, Team team, const AttentionArgs& args) {
     pipe.Reset();
-    pipe.InitBuffer(queries_l1_, 2 * kRowsTile * sizeof(half));
-    pipe.InitBuffer(keys_l1_, 2 * kKeysTile * sizeof(half));
-    pipe.InitBuffer(values_l1_, 2 * kKeysTile * sizeof(half));
-    pipe.InitBuffer(weights_l1_, 2 * kWeightsTile * sizeof(half));
+    pipe.InitBuffer(queries_l1_, kKeysRing * kRowsTile * sizeof(half));
+    pipe.InitBuffer(keys_l1_, kKeysRing * kKeysTile * sizeof(half));
+    pipe.InitBuffer(values_l1_, kValuesRing * kKeysTile * sizeof(half));
+    pipe.InitBuffer(weights_l1_, kKeysRing * kWeightsTile * sizeof(half));
     pipe.InitBuffer(left_l0_, 2 * kRowsTile * sizeof(half));
     pipe.InitBuffer(right_l0_, 2 * kKeysTile * sizeof(half));
     pipe.InitBuffer(product_l0_, 2 * kRowsTile * sizeof(float));
@@ -90,85 +99,74 @@ class AttentionCube {
     q_stride_ = args.q_stride;
     products_ = 0;
 
-    for (int32_t slot = 0; slot < 2; ++slot) {
-      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kKeys + slot);
-      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kValues + slot);
-      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + slot);
-      AscendC::SetFlag<AscendC::HardEvent::FIX_M>(kUnit + slot);
+    for (int32_t unit = 0; unit < 2; ++unit) {
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kRound + unit);
+      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
+      AscendC::SetFlag<AscendC::HardEvent::FIX_M>(kUnit + unit);
     }
   }
 
   __aicore__ inline void TakeBackFlags() {
-    for (int32_t slot = 0; slot < 2; ++slot) {
-      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kKeys + slot);
-      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kValues + slot);
-      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + slot);
-      AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(kUnit + slot);
+    for (int32_t unit = 0; unit < 2; ++unit) {
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kRound + unit);
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
+      AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(kUnit + unit);
     }
   }
 
-  // scores [rows, 64] = queries [rows, head_dim] x keys [64, head_dim] transposed. Fetches the
-  // values too, which are wanted next.
-  __aicore__ inline void Scores(const AttentionStep& step) {
+  __aicore__ inline void FetchKeys(const AttentionStep& step) {
     const AttentionItem& item = step.item;
-    const int32_t rows = item.tokens * item.heads;
-    const int32_t slot = step.index & 1;
-    const auto queries = queries_l1_.Get<half>()[(step.item_index & 1) * kRowsTile];
-    const auto keys = keys_l1_.Get<half>()[slot * kKeysTile];
-    const auto values = values_l1_.Get<half>()[slot * kKeysTile];
     const int64_t block = tables_.Get(static_cast<int64_t>(item.table) + step.tile);
     const int64_t tile = static_cast<int64_t>(kBlockPositions) * head_dim_;
     const int64_t in_pool = (block * kv_heads_ + item.kv_head) * 2 * tile;
-
-    AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kKeys + slot);
     if (step.opens_item) {
       const int64_t first =
           static_cast<int64_t>(item.row) * q_stride_ + static_cast<int64_t>(item.head) * head_dim_;
-      LoadRows(queries, queries_[first], item.tokens, q_stride_, item.heads, head_dim_);
+      LoadRows(Queries(step), queries_[first], item.tokens, q_stride_, item.heads, head_dim_);
     }
-    LoadRows(keys, kv_[in_pool], 1, 0, kBlockPositions, head_dim_);
-    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kKeys + slot);
-    AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kValues + slot);
-    LoadRows(values, kv_[in_pool + tile], 1, 0, kBlockPositions, head_dim_);
+    LoadRows(Keys(step), kv_[in_pool], 1, 0, kBlockPositions, head_dim_);
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kKeys + step.index % kKeysRing);
+    LoadRows(Values(step), kv_[in_pool + tile], 1, 0, kBlockPositions, head_dim_);
+  }
 
+  // scores [rows, 64] = queries [rows, head_dim] x keys [64, head_dim] transposed.
+  __aicore__ inline void Scores(const AttentionStep& step) {
+    const int32_t rows = step.item.tokens * step.item.heads;
     const int32_t unit = NextUnit();
     AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
-    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kKeys + slot);
-    LoadLeft(unit, queries, rows, head_dim_);
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kKeys + step.index % kKeysRing);
+    LoadLeft(unit, Queries(step), rows, head_dim_);
     // Keys by rows are the right operand's columns: its fractals lie in L1 as L0B wants them.
     const int32_t fractals = head_dim_ / kFractal * (kBlockPositions / kFractal);
-    AscendC::LoadData(Right(unit), keys, AscendC::LoadData2DParams(0, fractals, 1, 0, 0, false, 0));
-    AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kKeys + slot);
-    Multiply(unit, rows, kBlockPositions, head_dim_, handover_.scores[slot * kWeightsTile]);
+    AscendC::LoadData(Right(unit), Keys(step),
+                      AscendC::LoadData2DParams(0, fractals, 1, 0, 0, false, 0));
+    Multiply(unit, rows, kBlockPositions, head_dim_, handover_.Scores(step));
     AscendC::CrossCoreSetFlag<0x2, PIPE_FIX>(kScoresReady);
+  }
+
+  __aicore__ inline void FetchWeights(const AttentionStep& step) {
+    const int32_t rows = step.item.tokens * step.item.heads;
+    AscendC::CrossCoreWaitFlag(kWeightsReady);
+    LoadRows(Weights(step), handover_.Weights(step), 1, 0, rows, kBlockPositions);
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kWeights + (step.index & 1));
   }
 
   // values [rows, head_dim] = weights [rows, 64] x values [64, head_dim].
   __aicore__ inline void WeightedValues(const AttentionStep& step) {
     const int32_t rows = step.item.tokens * step.item.heads;
-    const int32_t slot = step.index & 1;
-    const auto weights = weights_l1_.Get<half>()[slot * kWeightsTile];
-    const auto values = values_l1_.Get<half>()[slot * kKeysTile];
-
-    AscendC::CrossCoreWaitFlag(kWeightsReady);
-    LoadRows(weights, handover_.weights[slot * kWeightsTile], 1, 0, rows, kBlockPositions);
-    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kValues + slot);
-
     const int32_t unit = NextUnit();
     AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
-    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kValues + slot);
-    LoadLeft(unit, weights, rows, kBlockPositions);
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kWeights + (step.index & 1));
+    LoadLeft(unit, Weights(step), rows, kBlockPositions);
     // Values by rows are the right operand itself: each fractal is turned on the way.
     const int32_t columns = head_dim_ / kFractal;
     const auto right = Right(unit);
     for (int32_t k = 0; k < kBlockPositions / kFractal; ++k) {
       AscendC::LoadDataWithTranspose(
-          right[k * columns * kFractalSize], values,
+          right[k * columns * kFractalSize], Values(step),
           AscendC::LoadData2dTransposeParams(k, columns, kBlockPositions / kFractal, 0, 0, 0));
     }
-    AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kValues + slot);
-    Multiply(unit, rows, head_dim_, kBlockPositions,
-             handover_.values[slot * kAttentionRows * head_dim_]);
+    Multiply(unit, rows, head_dim_, kBlockPositions, handover_.Values(step));
     AscendC::CrossCoreSetFlag<0x2, PIPE_FIX>(kValuesReady);
   }
 
@@ -223,6 +221,20 @@ class AttentionCube {
     AscendC::SetFlag<AscendC::HardEvent::FIX_M>(kUnit + unit);
   }
 
+  __aicore__ inline AscendC::LocalTensor<half> Queries(const AttentionStep& step) {
+    return queries_l1_.Get<half>()[step.item_index % kKeysRing * kRowsTile];
+  }
+  __aicore__ inline AscendC::LocalTensor<half> Keys(const AttentionStep& step) {
+    return keys_l1_.Get<half>()[step.index % kKeysRing * kKeysTile];
+  }
+  __aicore__ inline AscendC::LocalTensor<half> Weights(const AttentionStep& step) {
+    return weights_l1_.Get<half>()[step.index % kKeysRing * kWeightsTile];
+  }
+  __aicore__ inline AscendC::LocalTensor<half> Values(const AttentionStep& step) {
+    return values_l1_.Get<half>()[step.index % kValuesRing * kKeysTile];
+  }
+
+  // Products alternate between two units, so that one is loaded while the other multiplies.
   __aicore__ inline int32_t NextUnit() { return products_++ & 1; }
   __aicore__ inline AscendC::LocalTensor<half> Left(int32_t unit) {
     return left_l0_.Get<half>()[unit * kRowsTile];

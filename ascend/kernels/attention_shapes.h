@@ -13,6 +13,12 @@ constexpr int32_t kAttentionRows = 64;
 // Those of one vector core: half of them.
 constexpr int32_t kAttentionVectorRows = kAttentionRows / 2;
 
+// Tiles of keys from whose scores a core may be ahead with others, before their weighted values are
+// taken in: so many are on their way between a block's cores.
+constexpr int32_t kAttentionLag = 4;
+// Tiles of each kind in the workspace.
+constexpr int32_t kAttentionRing = kAttentionLag + 1;
+
 // Consecutive rows of one sequence, the last of which sees all keys up to its own.
 struct AttentionSegment {
   int32_t first_row;           // in queries and out
@@ -24,7 +30,8 @@ struct AttentionSegment {
 // Bytes of `workspace` for each block of the team: scores, weights and weighted values of two
 // tiles.
 constexpr int64_t AttentionWorkspaceBytes(int32_t head_dim) {
-  return 2LL * kAttentionRows * (kBlockPositions * 4 + kBlockPositions * 2 + head_dim * 4);
+  constexpr int64_t kRows = static_cast<int64_t>(kAttentionRing) * kAttentionRows;
+  return kRows * (kBlockPositions * 4 + kBlockPositions * 2 + head_dim * 4);
 }
 
 // Floats of a row's partial result over one segment of keys: for each head its weighted values,

@@ -37,25 +37,25 @@ __aicore__ inline AttentionRows RowsOfVectorCore(const AttentionItem& item, int3
   return rows;
 }
 
-// Of step k it makes the weights, then takes in step k - 1's weighted values. What the second half
-// needs of the first is kept twice: it may belong to the segment before.
+// A pipeline over the steps: the scores of one are fetched while the weights of the step before it
+// are made, then the weighted values of an earlier one are taken in. What the last needs of the
+// second is kept for as many steps, or segments.
 class AttentionVector {
  public:
   __aicore__ inline void Run(AscendC::TPipe& pipe, Team team, const AttentionArgs& args,
                              bool split_keys) {
     Init(pipe, team, args, split_keys);
-    AttentionSteps steps;
+    AttentionWindow<kAttentionLag + 2> steps;
     steps.Init(args, team, split_keys);
-    AttentionStep step = {};
-    AttentionStep before = {};
-    bool pending = false;
-    while (steps.Next(step)) {
-      Weights(step);
-      if (pending) Accumulate(before);
-      before = step;
-      pending = true;
+    for (int32_t i = 0; !steps.Ended(i - 1 - kAttentionLag); ++i) {
+      const AttentionStep* scores = steps.At(i);
+      if (scores != nullptr) FetchScores(*scores);
+      const AttentionStep* values = steps.At(i - 1 - kAttentionLag);
+      if (values != nullptr) FetchValues(*values);
+      const AttentionStep* weights = steps.At(i - 1);
+      if (weights != nullptr) Weights(*weights);
+      if (values != nullptr) Accumulate(*values);
     }
-    if (pending) Accumulate(before);
     TakeBackFlags();
     AscendC::PipeBarrier<PIPE_ALL>();
   }
@@ -72,6 +72,9 @@ class AttentionVector {
   static constexpr int32_t kScoresTile = kRows * kKeys;
   static constexpr int32_t kValuesTile = kRows * kMaxHeadDim;
   static constexpr int32_t kNumbers = kRows * kRowCopies;
+  static constexpr int32_t kScratch = 3;
+  static constexpr int32_t kRowNumbers = kScratch + 2 * kAttentionRing;
+  static constexpr int32_t kCopies = 7;  // before those of the factors
   // Stands for a score that is not seen: exp(this - any maximum) is 0, yet no infinity meets
   // another.
   static constexpr float kUnseen = -1.0e30f;
@@ -85,8 +88,10 @@ class AttentionVector {
     pipe.InitBuffer(part_values_, kValuesTile * sizeof(float));
     pipe.InitBuffer(total_values_, kValuesTile * sizeof(float));
     pipe.InitBuffer(out_half_, kValuesTile * sizeof(half));
-    pipe.InitBuffer(row_numbers_, 8 * kRows * sizeof(float));
-    pipe.InitBuffer(copies_, 9 * kNumbers * sizeof(float));
+    pipe.InitBuffer(scaled_, kScoresTile * sizeof(float));
+    pipe.InitBuffer(blocks_, kNumbers * sizeof(float));
+    pipe.InitBuffer(row_numbers_, kRowNumbers * kRows * sizeof(float));
+    pipe.InitBuffer(copies_, (kCopies + kAttentionRing) * kNumbers * sizeof(float));
 
     handover_.Init(args, team);
     partials_.Init(args);
@@ -98,11 +103,12 @@ class AttentionVector {
     core_ = static_cast<int32_t>(AscendC::GetSubBlockIdx());
 
     const auto copies = copies_.Get<float>();
-    part_ = {copies[2 * kNumbers], copies[3 * kNumbers], part_values_.Get<float>()};
-    total_ = {copies[4 * kNumbers], copies[5 * kNumbers], total_values_.Get<float>()};
-    merge_.Init(copies[6 * kNumbers], kRows);
+    part_ = {copies, copies[kNumbers], part_values_.Get<float>()};
+    total_ = {copies[2 * kNumbers], copies[3 * kNumbers], total_values_.Get<float>()};
+    merge_.Init(copies[4 * kNumbers], kRows);
     // Whole vectors of numbers are computed, whatever the count of rows: all must be numbers.
-    AscendC::Duplicate(row_numbers_.Get<float>(), 0.0f, 8 * kRows);
+    AscendC::Duplicate(row_numbers_.Get<float>(), 0.0f, kRowNumbers * kRows);
+    AscendC::Duplicate(blocks_.Get<float>(), 0.0f, kNumbers);
     AscendC::PipeBarrier<PIPE_V>();
 
     for (int32_t slot = 0; slot < 2; ++slot) {
@@ -122,82 +128,122 @@ class AttentionVector {
     AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kResult);
   }
 
-  // weights = exp(scores * scale - the rows' maximum so far), in half for the cube core.
+  __aicore__ inline void FetchScores(const AttentionStep& step) {
+    const AttentionRows rows = RowsOfVectorCore(step.item, core_);
+    AscendC::CrossCoreWaitFlag(kScoresReady);
+    if (rows.Count() == 0) return;
+    const int32_t slot = step.index & 1;
+    AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kScores + slot);
+    AscendC::DataCopy(scores_.Get<float>()[slot * kScoresTile], handover_.Scores(step, rows.first),
+                      rows.Count() * kKeys);
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(kScores + slot);
+  }
+
+  __aicore__ inline void FetchValues(const AttentionStep& step) {
+    const AttentionRows rows = RowsOfVectorCore(step.item, core_);
+    AscendC::CrossCoreWaitFlag(kValuesReady);
+    if (rows.Count() == 0) return;
+    const int32_t slot = step.index & 1;
+    AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kValues + slot);
+    AscendC::DataCopy(values_.Get<float>()[slot * kValuesTile], handover_.Values(step, rows.first),
+                      rows.Count() * head_dim_);
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(kValues + slot);
+  }
+
+  // weights = exp(scores * scale - the rows' maximum so far), in half for the cube core. Brings the
+  // rows' maximum and sum up to date.
   __aicore__ inline void Weights(const AttentionStep& step) {
     const AttentionRows rows = RowsOfVectorCore(step.item, core_);
-    const int32_t count = rows.Count();
-    const int32_t slot = step.index & 1;
-    AscendC::CrossCoreWaitFlag(kScoresReady);
-    if (count > 0) {
-      const auto scores = scores_.Get<float>()[slot * kScoresTile];
+    if (rows.Count() > 0) {
+      const int32_t slot = step.index & 1;
+      const auto scaled = scaled_.Get<float>();
       const auto weights = weights_.Get<half>()[slot * kScoresTile];
-      const int32_t at = (slot * kAttentionRows + rows.first) * kKeys;
-      const auto size = count * kKeys;
-
-      AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kScores + slot);
-      AscendC::DataCopy(scores, handover_.scores[at], size);
-      AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(kScores + slot);
-      AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(kScores + slot);
-      Softmax(step, rows, scores);
+      const int32_t size = rows.Count() * kKeys;
+      Scale(step, rows, scaled);
+      RaiseMaximum(step, rows.Count());
+      Exponentials(step, rows.Count(), scaled);
 
       AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kWeights + slot);
-      AscendC::Cast(weights, scores, AscendC::RoundMode::CAST_RINT, size);
-      AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(kScores + slot);
+      AscendC::Cast(weights, scaled, AscendC::RoundMode::CAST_RINT, size);
       AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(kWeights + slot);
       AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(kWeights + slot);
-      AscendC::DataCopy(handover_.weights[at], weights, size);
+      AscendC::DataCopy(handover_.Weights(step, rows.first), weights, size);
       AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kWeights + slot);
+      AddToSum(step, rows.Count(), scaled);
     }
     AscendC::CrossCoreSetFlag<0x2, PIPE_MTE3>(kWeightsReady);
   }
 
-  // Turns scores into weights, and brings the rows' maximum and sum up to date.
-  __aicore__ inline void Softmax(const AttentionStep& step, const AttentionRows& rows,
-                                 const AscendC::LocalTensor<float>& scores) {
+  // The scores times the scale, and each row's greatest of this tile.
+  __aicore__ inline void Scale(const AttentionStep& step, const AttentionRows& rows,
+                               const AscendC::LocalTensor<float>& scaled) {
     const int32_t count = rows.Count();
-    const auto maximum = RowMaximum(step.segment);
-    const auto sum = RowSum(step.segment);
-    const auto tile_number = Numbers(4);
-    const auto new_maximum = Numbers(5);
-    const auto factor = Numbers(6);
-
-    AscendC::Muls(scores, scores, scale_, count * kKeys);
-    AscendC::PipeBarrier<PIPE_V>();
+    const int32_t slot = step.index & 1;
+    const auto scores = scores_.Get<float>()[slot * kScoresTile];
+    const auto blocks = blocks_.Get<float>();
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(kScores + slot);
     HideLaterKeys(step, rows, scores);
-    AscendC::WholeReduceMax(tile_number, scores, kKeys, count, 1, 1, kKeys / kRowCopies,
-                            AscendC::ReduceOrder::ORDER_ONLY_VALUE);
+    AscendC::BlockReduceMax(blocks, scores, count, kKeys, 1, 1, kKeys / kRowCopies);
+    AscendC::Muls(scaled, scores, scale_, count * kKeys);
+    AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(kScores + slot);
     AscendC::PipeBarrier<PIPE_V>();
+    AscendC::BlockReduceMax(Scratch(0), blocks, CeilDiv(count, kRowCopies), kKeys, 1, 1,
+                            kKeys / kRowCopies);
+    AscendC::PipeBarrier<PIPE_V>();
+    // The scale is positive, and rounding keeps the order: this is the greatest scaled score.
+    AscendC::Muls(Scratch(0), Scratch(0), scale_, kRows);
+    AscendC::PipeBarrier<PIPE_V>();
+  }
+
+  // The rows' maximum with this tile, which is copied along the rows, and by how much it has grown.
+  __aicore__ inline void RaiseMaximum(const AttentionStep& step, int32_t count) {
+    const auto maximum = RowMaximum(step);
+    const auto grown = Scratch(1);
     if (step.opens_segment) {
-      AscendC::Adds(maximum, tile_number, 0.0f, kRows);
+      AscendC::Adds(maximum, Scratch(0), 0.0f, kRows);
+      AscendC::PipeBarrier<PIPE_V>();
+      CopyAlongRows(MaximumCopies(), maximum, count);
     } else {
-      AscendC::Max(new_maximum, maximum, tile_number, kRows);
+      AscendC::Max(grown, maximum, Scratch(0), kRows);
       AscendC::PipeBarrier<PIPE_V>();
-      AscendC::Sub(factor, maximum, new_maximum, kRows);
+      CopyAlongRows(MaximumCopies(), grown, count);
+      AscendC::Sub(Scratch(2), maximum, grown, kRows);
       AscendC::PipeBarrier<PIPE_V>();
-      AscendC::Adds(maximum, new_maximum, 0.0f, kRows);
-      AscendC::Exp(factor, factor, kRows);
+      AscendC::Adds(maximum, grown, 0.0f, kRows);
     }
     AscendC::PipeBarrier<PIPE_V>();
+  }
 
-    const auto copies = copies_.Get<float>()[8 * kNumbers];
-    CopyAlongRows(copies, maximum, count);
-    AscendC::PipeBarrier<PIPE_V>();
-    constexpr uint8_t kStride = kKeys / kRowCopies;
-    AscendC::Sub(scores, scores, copies, static_cast<uint64_t>(kKeys), count,
+  // exp of the distance to the maximum: of the scores, and of the maximum before.
+  __aicore__ inline void Exponentials(const AttentionStep& step, int32_t count,
+                                      const AscendC::LocalTensor<float>& scaled) {
+    const auto factor = Scratch(2);
+    constexpr int32_t kStride = kKeys / kRowCopies;
+    AscendC::Sub(scaled, scaled, MaximumCopies(), static_cast<uint64_t>(kKeys), count,
                  AscendC::BinaryRepeatParams(1, 1, 0, kStride, kStride, 1));
+    if (!step.opens_segment) AscendC::Exp(factor, factor, kRows);
     AscendC::PipeBarrier<PIPE_V>();
-    AscendC::Exp(scores, scores, count * kKeys);
+    AscendC::Exp(scaled, scaled, count * kKeys);
+    if (!step.opens_segment) {
+      CopyAlongRows(Factors(step), factor, count);
+      AscendC::Mul(RowSum(step), RowSum(step), factor, kRows);
+    }
     AscendC::PipeBarrier<PIPE_V>();
+  }
 
-    AscendC::WholeReduceSum(tile_number, scores, kKeys, count, 1, 1, kKeys / kRowCopies);
+  __aicore__ inline void AddToSum(const AttentionStep& step, int32_t count,
+                                  const AscendC::LocalTensor<float>& exponentials) {
+    const auto sum = RowSum(step);
+    const auto blocks = blocks_.Get<float>();
+    AscendC::BlockReduceSum(blocks, exponentials, count, kKeys, 1, 1, kKeys / kRowCopies);
+    AscendC::PipeBarrier<PIPE_V>();
+    AscendC::BlockReduceSum(Scratch(0), blocks, CeilDiv(count, kRowCopies), kKeys, 1, 1,
+                            kKeys / kRowCopies);
     AscendC::PipeBarrier<PIPE_V>();
     if (step.opens_segment) {
-      AscendC::Adds(sum, tile_number, 0.0f, kRows);
+      AscendC::Adds(sum, Scratch(0), 0.0f, kRows);
     } else {
-      CopyAlongRows(Factors(step.index), factor, count);
-      AscendC::Mul(sum, sum, factor, kRows);
-      AscendC::PipeBarrier<PIPE_V>();
-      AscendC::Add(sum, sum, tile_number, kRows);
+      AscendC::Add(sum, sum, Scratch(0), kRows);
     }
     AscendC::PipeBarrier<PIPE_V>();
   }
@@ -223,23 +269,18 @@ class AttentionVector {
   __aicore__ inline void Accumulate(const AttentionStep& step) {
     const AttentionRows rows = RowsOfVectorCore(step.item, core_);
     const int32_t count = rows.Count();
-    const int32_t slot = step.index & 1;
-    AscendC::CrossCoreWaitFlag(kValuesReady);
     if (count == 0) return;
 
+    const int32_t slot = step.index & 1;
     const int32_t size = count * head_dim_;
     const auto values = values_.Get<float>()[slot * kValuesTile];
-    AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kValues + slot);
-    AscendC::DataCopy(values, handover_.values[(slot * kAttentionRows + rows.first) * head_dim_],
-                      size);
-    AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(kValues + slot);
     AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(kValues + slot);
     if (step.opens_segment) {
       // Decode's last partial result must have left.
       if (split_keys_) AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kResult);
       AscendC::Adds(part_.values, values, 0.0f, size);
     } else {
-      ScaleRows(part_.values, Factors(step.index), count, head_dim_);
+      ScaleRows(part_.values, Factors(step), count, head_dim_);
       AscendC::PipeBarrier<PIPE_V>();
       AscendC::Add(part_.values, part_.values, values, size);
     }
@@ -250,8 +291,8 @@ class AttentionVector {
 
   __aicore__ inline void CloseSegment(const AttentionStep& step, const AttentionRows& rows) {
     const int32_t count = rows.Count();
-    CopyAlongRows(part_.maximum, RowMaximum(step.segment), count);
-    CopyAlongRows(part_.sum, RowSum(step.segment), count);
+    CopyAlongRows(part_.maximum, RowMaximum(step), count);
+    CopyAlongRows(part_.sum, RowSum(step), count);
     AscendC::PipeBarrier<PIPE_V>();
     if (split_keys_) {
       StorePart(step.item, rows);
@@ -304,19 +345,23 @@ class AttentionVector {
                   AscendC::BrcbRepeatParams(1, kRowCopies));
   }
 
-  // Numbers of the rows: 0 to 3 maximum and sum of two segments, then scratch.
-  __aicore__ inline AscendC::LocalTensor<float> Numbers(int32_t index) {
+  // A number for each row: maximum and sum of the segment, and scratch.
+  __aicore__ inline AscendC::LocalTensor<float> Scratch(int32_t index) {
     return row_numbers_.Get<float>()[index * kRows];
   }
-  __aicore__ inline AscendC::LocalTensor<float> RowMaximum(int32_t segment) {
-    return Numbers(segment & 1);
+  __aicore__ inline AscendC::LocalTensor<float> RowMaximum(const AttentionStep& step) {
+    return Scratch(kScratch + step.segment % kAttentionRing);
   }
-  __aicore__ inline AscendC::LocalTensor<float> RowSum(int32_t segment) {
-    return Numbers(2 + (segment & 1));
+  __aicore__ inline AscendC::LocalTensor<float> RowSum(const AttentionStep& step) {
+    return Scratch(kScratch + kAttentionRing + step.segment % kAttentionRing);
   }
-  // By which a step's tile rescales the values before it: [rows, 8].
-  __aicore__ inline AscendC::LocalTensor<float> Factors(int32_t step) {
-    return copies_.Get<float>()[(step & 1) * kNumbers];
+  // Numbers of the rows copied along them, [rows, 8]: by how much a step's tile rescales the values
+  // before it, and the maximum.
+  __aicore__ inline AscendC::LocalTensor<float> Factors(const AttentionStep& step) {
+    return copies_.Get<float>()[(kCopies + step.index % kAttentionRing) * kNumbers];
+  }
+  __aicore__ inline AscendC::LocalTensor<float> MaximumCopies() {
+    return copies_.Get<float>()[6 * kNumbers];
   }
 
   AscendC::TBuf<AscendC::TPosition::VECIN> scores_;
@@ -325,8 +370,10 @@ class AttentionVector {
   AscendC::TBuf<AscendC::TPosition::VECOUT> part_values_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> total_values_;
   AscendC::TBuf<AscendC::TPosition::VECOUT> out_half_;
-  AscendC::TBuf<AscendC::TPosition::VECCALC> row_numbers_;  // [8][rows]
-  AscendC::TBuf<AscendC::TPosition::VECOUT> copies_;        // [9][rows, 8]
+  AscendC::TBuf<AscendC::TPosition::VECCALC> scaled_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> blocks_;       // [rows, 8] of each block of 8 keys
+  AscendC::TBuf<AscendC::TPosition::VECCALC> row_numbers_;  // [][rows]
+  AscendC::TBuf<AscendC::TPosition::VECOUT> copies_;        // [][rows, 8]
   AscendC::GlobalTensor<half> out_;
   AttentionHandover handover_;
   AttentionPartials partials_;

@@ -187,28 +187,78 @@ class AttentionSteps {
   AttentionStep step_ = {};
 };
 
-// Flags between a block's cube core and its vector cores. Each counts at most two tiles.
+// The latest steps of a program that works on several at a time.
+template <int32_t kSize>
+class AttentionWindow {
+ public:
+  __aicore__ inline void Init(const AttentionArgs& args, Team team, bool split_keys) {
+    steps_.Init(args, team, split_keys);
+  }
+  // Step `index`: the next one, or one of the kSize - 1 before it. Null: there is none.
+  __aicore__ inline const AttentionStep* At(int32_t index) {
+    if (index == count_ && !ended_) {
+      ended_ = !steps_.Next(latest_[index % kSize]);
+      if (!ended_) ++count_;
+    }
+    return index >= 0 && index < count_ ? &latest_[index % kSize] : nullptr;
+  }
+  // No step from `index` on exists.
+  __aicore__ inline bool Ended(int32_t index) const { return ended_ && index >= count_; }
+
+ private:
+  AttentionSteps steps_;
+  AttentionStep latest_[kSize] = {};
+  int32_t count_ = 0;
+  bool ended_ = false;
+};
+
+// Flags between a block's cube core and its vector cores. Each counts few tiles.
 constexpr uint16_t kScoresReady = 0;   // cube to vector: queries times keys
 constexpr uint16_t kWeightsReady = 1;  // vector to cube: exp(scores - maximum)
 constexpr uint16_t kValuesReady = 2;   // cube to vector: weights times values
 
 // A block's own part of the workspace, through which its cores hand tiles to each other: this chip
 // has no way from L0C to UB, nor from UB to L1, but through global memory (which for so little is
-// its L2). Two tiles of each kind, so that one is made while the other is used.
-struct AttentionHandover {
-  AscendC::GlobalTensor<float> scores;  // [2][64 rows][64 keys]
-  AscendC::GlobalTensor<half> weights;  // [2][64 rows][64 keys]
-  AscendC::GlobalTensor<float> values;  // [2][64 rows][head_dim]
-
+// its L2). A ring of tiles of each kind, by step.
+//
+// No flag says that a tile was used up, since it follows from those that say that one is ready. The
+// cube core makes step k's scores after it has waited for the weights of step k - 1 - lag, which
+// come after the scores of that step were read. The vector cores make step k's weights after the
+// weighted values of step k - lag, thus after that step's weights were read; and after they have
+// added up those of step k - 1 - lag, whose place step k's will take.
+class AttentionHandover {
+ public:
   __aicore__ inline void Init(const AttentionArgs& args, Team team) {
     GM_ADDR own = args.workspace + team.rank * AttentionWorkspaceBytes(args.head_dim);
-    constexpr int64_t kTile = kAttentionRows * kBlockPositions;
-    scores.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own));
-    own += 2 * kTile * static_cast<int64_t>(sizeof(float));
-    weights.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(own));
-    own += 2 * kTile * static_cast<int64_t>(sizeof(half));
-    values.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own));
+    scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own));
+    own += kAttentionRing * kTile * static_cast<int64_t>(sizeof(float));
+    weights_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(own));
+    own += kAttentionRing * kTile * static_cast<int64_t>(sizeof(half));
+    values_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own));
+    head_dim_ = args.head_dim;
   }
+  // Of a step, from row `row` of the tile on: float [rows, 64], half [rows, 64] and float
+  // [rows, head_dim].
+  __aicore__ inline AscendC::GlobalTensor<float> Scores(const AttentionStep& step,
+                                                        int32_t row = 0) const {
+    return scores_[step.index % kAttentionRing * kTile + row * kBlockPositions];
+  }
+  __aicore__ inline AscendC::GlobalTensor<half> Weights(const AttentionStep& step,
+                                                        int32_t row = 0) const {
+    return weights_[step.index % kAttentionRing * kTile + row * kBlockPositions];
+  }
+  __aicore__ inline AscendC::GlobalTensor<float> Values(const AttentionStep& step,
+                                                        int32_t row = 0) const {
+    return values_[(step.index % kAttentionRing * kAttentionRows + row) * head_dim_];
+  }
+
+ private:
+  static constexpr int32_t kTile = kAttentionRows * kBlockPositions;
+
+  AscendC::GlobalTensor<float> scores_;
+  AscendC::GlobalTensor<half> weights_;
+  AscendC::GlobalTensor<float> values_;
+  int32_t head_dim_ = 0;
 };
 
 }  // namespace weft_ascend

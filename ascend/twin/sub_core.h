@@ -192,6 +192,7 @@ class SubCore {
   std::string DescribeRace(const Race& race) const;
   void Learn(const uint8_t* line);
   void LearnFromCross(int id);
+  void Learnt();
   void SetCross(int mode, int id, pipe_t pipe);
   void LeaveRecord(const CacheLineState& line);
   bool PolledChanged() const;

@@ -18,7 +18,7 @@ void SubCore::Learn(const uint8_t* line) {
   }
   known_.Join(record->knowledge);
   if (record->host != nullptr) known_.Join(*record->host);
-  ++known_version_;
+  Learnt();
 }
 
 void SubCore::LearnFromCross(int id) {
@@ -32,6 +32,12 @@ void SubCore::LearnFromCross(int id) {
   }
   if (cross_news_) known_.Join(cross_known_);
   cross_news_ = false;
+  Learnt();
+}
+
+// Others may also know how far this core has come: what they waited for is over.
+void SubCore::Learnt() {
+  clocks_[PIPE_S].Join(known_.of(actor()));
   ++known_version_;
 }
 

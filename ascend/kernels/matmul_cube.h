@@ -1,8 +1,7 @@
 #pragma once
 // MatmulCube: what the cube core of a block does of a matrix multiplication.
 //
-//   GM --MTE2--> L1 [2 steps of rows and weights] --MTE1--> L0A, L0B [2 chunks] --M--> L0C --FIX-->
-//   GM
+//   GM --MTE2--> L1 [2 steps] --MTE1--> L0A, L0B [2 chunks] --M--> L0C [1 or 2 tiles] --FIX--> GM
 //
 // Each arrow is a pipe of its own, ordered by pairs of flags: one says that a buffer is full, its
 // counterpart that it may be overwritten. A step is fetched while the one before it is multiplied,

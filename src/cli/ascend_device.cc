@@ -43,19 +43,19 @@ Result<DeviceKind> find_device(const std::string& name) {
   if (name == "ascend") return DeviceKind::kAscend;
   if (name == "ascend-twin") {
     return Error{ErrorKind::kUnsupported,
-                 "--device ascend-twin: this program was built for cards, with -DWEFT_CANN=ON; "
+                 "this program was built for cards, with -DWEFT_CANN=ON; "
                  "build it without to have the twin"};
   }
 #else
   if (name == "ascend-twin") return DeviceKind::kAscendTwin;
   if (name == "ascend") {
     return Error{ErrorKind::kUnsupported,
-                 "--device ascend: this program was built without CANN; configure it with "
+                 "this program was built without CANN; configure it with "
                  "-DWEFT_CANN=ON on a machine that has it, or take --device ascend-twin"};
   }
 #endif
   return Error{ErrorKind::kInvalidArgument,
-               fmt::format("--device '{}': there are cpu, ascend-twin and ascend", name)};
+               fmt::format("no device '{}'; there are cpu, ascend-twin and ascend", name)};
 }
 
 Result<int> ascend_cores(DeviceKind kind, const AscendFlags& flags) {

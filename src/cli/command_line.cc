@@ -41,7 +41,7 @@ void add_device_flags(CLI::App& app, LoadOptions& load) {
                  "card, 4 of the twin)")
       ->check(CLI::Range(1, 64));
   app.add_option("--ascend-chip", load.ascend.chip, "Chip that the twin stands for")
-      ->check(CLI::IsMember({"910B1", "910B2", "910B3", "910B4", "article"}, CLI::ignore_case))
+      ->transform(CLI::IsMember({"910B1", "910B2", "910B3", "910B4", "article"}, CLI::ignore_case))
       ->capture_default_str();
   app.add_option("--ascend-weights", load.ascend.weights,
                  "Weights on an Ascend device: auto (those of type Q8_0 as int8) or half")
@@ -163,6 +163,7 @@ struct Options {
   BenchModelOptions bench_model;
   BenchKernelsOptions bench_kernels;
   BenchMixedOptions bench_mixed;
+  SimulateOptions simulate;
 };
 
 void add_run(CLI::App& app, RunOptions& options) {
@@ -538,6 +539,9 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
   add_bench_model(*bench, options.bench_model);
   add_bench_kernels(*bench, options.bench_kernels);
   add_bench_mixed(*bench, options.bench_mixed);
+#ifndef WEFT_CANN
+  add_simulate(app, options.simulate);
+#endif
 
   if (const Status status = expand_config(*app.get_subcommand("serve"), arguments); !status.ok())
     return usage_error(status.error().message);
@@ -569,6 +573,7 @@ CommandLine parse_command_line(std::vector<std::string> arguments) {
     line.command = std::move(options.bench_kernels);
   if (name == "bench" && bench->got_subcommand("mixed"))
     line.command = std::move(options.bench_mixed);
+  if (name == "simulate") line.command = std::move(options.simulate);
   if (const Status status = check_source(*line.command); !status.ok())
     return usage_error(status.error().message);
   return line;

@@ -381,7 +381,8 @@ Status AscendExecutor::draw(Group group, int first, int count) {
                     std::as_writable_bytes(std::span(results_))));
   logits_.resize(static_cast<size_t>(vocab()));
   for (int i = 0; i < count; ++i) {
-    const QuantumTables::Output& output = r.tables.outputs()[static_cast<size_t>(first + i)];
+    const QuantumTables::Output& output =
+        r.tables.outputs()[static_cast<size_t>(first) + static_cast<size_t>(i)];
     if (!output.on_device || options_.on_logits) {
       WEFT_RETURN_IF_ERROR(model_->read_logits(workspace_of(group), i, logits_));
     }

@@ -51,7 +51,7 @@ TEST_P(AttentionShapes, PrefillIsTheReference) {
     worst = std::max(worst, CompareWithReference(shape, parts[i], results[i]));
   }
   // A bound that no result comes near would say nothing.
-  EXPECT_GT(worst, 0.02);
+  EXPECT_GT(worst, 0.2);
 }
 
 TEST_P(AttentionShapes, DecodeGivesThePrefillRowsBits) {

@@ -37,7 +37,8 @@ constexpr Constant kConstants[] = {
     {"gather_row", "cycles", &ChipModel::gather_row, "assumed"},
     {"sector", "B", &ChipModel::sector, "assumed"},
     {"cube_efficiency", "of the peak", &ChipModel::cube_efficiency,
-     "16 x 16 x 16 a cycle: " "toolkit's documentation, theoretical performance"},
+     "16 x 16 x 16 a cycle: "
+     "toolkit's documentation, theoretical performance"},
     {"cube_start", "cycles", &ChipModel::cube_start,
      "assumed: the documentation's formula has a term for it without a value"},
     {"cube_latency", "cycles", &ChipModel::cube_latency, "assumed"},

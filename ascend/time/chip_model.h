@@ -29,15 +29,15 @@ struct ChipModel {
   double cube_l2_rate = 110;    // bytes a cycle
   double cube_write_rate = 86;  // bytes a cycle
   double vector_hbm_rate = 101.0 * (1 << 30);
-  double vector_l2_rate = 110;   // bytes a cycle
+  double vector_l2_rate = 110;    // bytes a cycle
   double vector_write_rate = 64;  // bytes a cycle
   double hbm_latency = 500e-9;
   double l2_latency = 200e-9;
   double latency_spread = 0.25;  // of both: each copy's differs by up to this share of it
-  double copy_start = 40;  // cycles of a copy before its first byte
-  double copy_piece = 1;   // cycles of each piece of a strided copy
-  double gather_row = 2;   // cycles of each row that a copy turns into fractals
-  double sector = 64;      // bytes: what a piece of a copy is rounded up to
+  double copy_start = 40;        // cycles of a copy before its first byte
+  double copy_piece = 1;         // cycles of each piece of a strided copy
+  double gather_row = 2;         // cycles of each row that a copy turns into fractals
+  double sector = 64;            // bytes: what a piece of a copy is rounded up to
 
   // Within a core, cycles.
   double cube_efficiency = 1;

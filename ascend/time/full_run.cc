@@ -35,8 +35,8 @@ class Builder {
     launch.decisions = address(bench_.Memory(kTeamKinds * kFlagBytes));
     launch.boards = address(bench_.Memory(kFlagBytes));
     launch.progress = address(bench_.Memory(kRings * sizeof(GroupProgress)));
-    launch.reports = address(bench_.Memory(
-        static_cast<uint64_t>(cores_) * kPrograms * sizeof(ProgramReport)));
+    launch.reports =
+        address(bench_.Memory(static_cast<uint64_t>(cores_) * kPrograms * sizeof(ProgramReport)));
     return reinterpret_cast<GM_ADDR>(Put(launch));
   }
 
@@ -68,8 +68,8 @@ class Builder {
     row.top_p = 1;
     d.samples =
         address(bench_.Table(std::vector<SampleRow>(static_cast<size_t>(quantum_.streams), row)));
-    d.results = address(bench_.Tensor(static_cast<uint64_t>(quantum_.streams + 1) *
-                                      sizeof(SampleResult)));
+    d.results =
+        address(bench_.Tensor(static_cast<uint64_t>(quantum_.streams + 1) * sizeof(SampleResult)));
     return reinterpret_cast<GM_ADDR>(Put(d));
   }
 
@@ -137,8 +137,7 @@ class Builder {
     model.rms_eps = 1e-6F;
     model.attention_scale = 0.1F;
     const int64_t blocks = sequences() * blocks_each();
-    model.kv_layer_bytes =
-        static_cast<int64_t>(shape_.key_bytes()) * kBlockPositions * blocks;
+    model.kv_layer_bytes = static_cast<int64_t>(shape_.key_bytes()) * kBlockPositions * blocks;
     model.pass_rows = rows();
     model.embedding = Halves(int64_t{shape_.vocab} * shape_.hidden);
     model.final_norm = Floats(shape_.hidden);

@@ -25,8 +25,7 @@ double pipe_cycles(const ChipModel& model, const twin::Issued& issued) {
   const twin::Work& work = issued.work;
   switch (issued.pipe) {
     case PIPE_M: {
-      const double steps =
-          ceil_div(work.m, 16) * ceil_div(work.n, 16) * ceil_div(work.k, 16);
+      const double steps = ceil_div(work.m, 16) * ceil_div(work.n, 16) * ceil_div(work.k, 16);
       return model.cube_start + steps / model.cube_efficiency;
     }
     case PIPE_MTE1: {

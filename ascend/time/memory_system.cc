@@ -46,8 +46,7 @@ uint64_t L2Lines::Touch(const Copy& copy) {
   return missed * kLine;
 }
 
-Bandwidth::Bandwidth(const ChipModel& model)
-    : hbm_(model.hbm_bandwidth), l2_(model.l2_bandwidth) {
+Bandwidth::Bandwidth(const ChipModel& model) : hbm_(model.hbm_bandwidth), l2_(model.l2_bandwidth) {
   const double cube_l2 = model.per_second(model.cube_l2_rate);
   const double vector_l2 = model.per_second(model.vector_l2_rate);
   widest_[kCubeL2] = cube_l2;
@@ -102,8 +101,7 @@ void Bandwidth::Share() {
   for (int i = 0; i < kWays; ++i) {
     const State& way = ways_[i];
     if (way.flows.empty()) continue;
-    const double end =
-        now_ + std::max(0.0, way.flows.top().until - way.service) / way.rate;
+    const double end = now_ + std::max(0.0, way.flows.top().until - way.service) / way.rate;
     if (end < next_) next_ = end, next_way_ = i;
   }
 }

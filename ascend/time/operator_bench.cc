@@ -58,12 +58,14 @@ void OperatorBench::Finish() {
              device_->fault() ? device_->fault()->text() : "it did not end");
 }
 
-Timing OperatorBench::Replay(const Recording& recording,
-                             std::function<void(const Span&)> on_span) {
+Timing OperatorBench::Replay(const Recording& recording, std::function<void(const Span&)> on_span) {
   l2_.Clear();
   for (const Warm& warm : warm_) {
-    l2_.Touch({.place = warm.place, .stride = 0, .count = 1,
-               .length = static_cast<uint32_t>(warm.bytes), .write = false});
+    l2_.Touch({.place = warm.place,
+               .stride = 0,
+               .count = 1,
+               .length = static_cast<uint32_t>(warm.bytes),
+               .write = false});
   }
   ReplayOptions options;
   options.l2 = &l2_;

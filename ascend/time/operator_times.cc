@@ -71,8 +71,7 @@ void RunMatmul(Call<weft_ascend::MatmulArgs> call) {
   Timed timed(call.flags);
   weft_ascend::WeightsAhead ahead;
   weft_ascend::PrefetchWeights(timed.pipe(), timed.team(), call.arguments, ahead);
-  timed.Run(
-      [&] { weft_ascend::Matmul<Out>(timed.pipe(), timed.team(), call.arguments, &ahead); });
+  timed.Run([&] { weft_ascend::Matmul<Out>(timed.pipe(), timed.team(), call.arguments, &ahead); });
 }
 void RunStore(Call<weft_ascend::RotaryStoreArgs> call) {
   Timed timed(call.flags);
@@ -92,8 +91,7 @@ void RunDecode(Call<weft_ascend::AttentionArgs> call) {
 }
 void RunMerge(Call<weft_ascend::AttentionArgs> call) {
   Timed timed(call.flags);
-  timed.Run(
-      [&] { weft_ascend::DecodeAttentionMerge(timed.pipe(), timed.team(), call.arguments); });
+  timed.Run([&] { weft_ascend::DecodeAttentionMerge(timed.pipe(), timed.team(), call.arguments); });
 }
 void RunSwiGlu(Call<weft_ascend::SwiGluArgs> call) {
   Timed timed(call.flags);
@@ -109,9 +107,32 @@ void RunBarrier(Call<Nothing> call) {
   timed.Run([] {});
 }
 
-constexpr int kExactRows = 512;    // up to here each tile of 16 rows is simulated
-constexpr int kCoarseRows = 128;   // between simulated counts beyond
+// Rows are simulated in steps that grow with their number. Up to kTileSteps, in whole steps, since
+// that many more rows fill tiles that are there anyway.
+int row_step(int rows) { return rows <= 256 ? 16 : rows <= 1024 ? 64 : 256; }
+constexpr int kTileSteps = 1024;
 constexpr int kContextStep = weft_ascend::kSegmentKeys;
+constexpr int kFirstStep = 128;
+
+// Points of a grid around a value, and how far from the lower to the upper it lies.
+struct Around {
+  int low = 0;
+  int high = 0;
+  double share = 0;
+};
+// 0 if `zero`, `first`, 2 * first, 4 * first ...
+Around powers_around(int value, int first, bool zero) {
+  int low = zero && value < first ? 0 : first;
+  int high = low == 0 ? first : low;
+  while (high < value) low = high, high *= 2;
+  if (high <= low) return {low, low, 0};
+  return {low, high, static_cast<double>(value - low) / (high - low)};
+}
+
+// To what the time of attention is nearly proportional.
+double attention_size(int first, int rows) {
+  return rows * (first + rows / 2.0 + weft_ascend::kBlockPositions);
+}
 
 OperatorTime between(const OperatorTime& low, const OperatorTime& high, double share) {
   return low * (1 - share) + high * share;
@@ -189,10 +210,11 @@ OperatorTime OperatorTimes::ByRows(Kind kind, int what, int rows,
     return Find({kind, what, count, 0}, [&] { return simulate(count); });
   };
   if (rows == 1) return at(1);
-  if (rows <= kExactRows) return at((rows + 15) / 16 * 16);
-  const int low = rows / kCoarseRows * kCoarseRows;
+  const int step = row_step(rows);
+  if (rows <= kTileSteps) return at((rows + step - 1) / step * step);
+  const int low = rows / step * step;
   if (low == rows) return at(rows);
-  return between(at(low), at(low + kCoarseRows), static_cast<double>(rows - low) / kCoarseRows);
+  return between(at(low), at(low + step), static_cast<double>(rows - low) / step);
 }
 
 OperatorTime OperatorTimes::Embed(int rows) {
@@ -361,8 +383,8 @@ weft_ascend::AttentionArgs attention_args(OperatorBench& bench, const ModelShape
     for (int i = 0; i < blocks_each; ++i) table.push_back(static_cast<int32_t>(table.size()));
     rows += segment.rows;
   }
-  const auto pool = static_cast<uint64_t>(shape.key_bytes()) * weft_ascend::kBlockPositions *
-                    table.size();
+  const auto pool =
+      static_cast<uint64_t>(shape.key_bytes()) * weft_ascend::kBlockPositions * table.size();
   const auto partials = static_cast<uint64_t>(weft_ascend::AttentionPartialBytes(
       segments.data(), static_cast<int32_t>(segments.size()), shape.heads, shape.head_dim));
   args.queries = bench.Tensor(uint64_t{2} * rows * shape.queries(), true);
@@ -401,24 +423,30 @@ OperatorTime OperatorTimes::SimulateDecode(int rows, int context) {
   return time += Time<&RunMerge>(args);
 }
 
-Recording OperatorTimes::RecordDecode(int rows, int context) {
-  std::vector<weft_ascend::AttentionSegment> segments;
-  for (int i = 0; i < rows; ++i) segments.push_back({i, 1, context - 1, 0});
-  const auto args = attention_args(bench_, shape_, cores_, segments, blocks_of(context));
-  Call<weft_ascend::AttentionArgs> call{bench_.Memory(static_cast<uint64_t>(weft_ascend::BarrierBytes(cores_))), args};
-  return bench_.Record<&RunDecode>(cores_, call);
-}
-
-// Linear in the keys that came before, and between counts of rows.
+// Between simulated shapes, by what a row's look at a key takes in them.
 OperatorTime OperatorTimes::Prefill(int first, int rows) {
-  const int low = first / kContextStep * kContextStep;
-  const auto at = [&](int position) {
-    return ByRows(Kind::kPrefill, position, rows,
-                  [&](int count) { return SimulatePrefill(position, count); });
+  const Around firsts = powers_around(first, kFirstStep, true);
+  const Around counts = powers_around(rows, 16, false);
+  const double size = attention_size(first, rows);
+  const double least = 1.5 * Barrier().seconds;  // however little there is to do
+  const auto at = [&](int position, int count) {
+    OperatorTime time = Find({Kind::kPrefill, position, count, 0},
+                             [&] { return SimulatePrefill(position, count); });
+    const double factor = size / attention_size(position, count);
+    const double seconds = std::max(0.0, time.seconds - least) * factor + least;
+    time = time * factor;
+    time.work = std::max(0.0, time.work + seconds - time.seconds);
+    time.seconds = seconds;
+    return time;
   };
-  if (low == first) return at(first);
-  return between(at(low), at(low + kContextStep),
-                 static_cast<double>(first - low) / kContextStep);
+  const auto at_first = [&](int position) {
+    if (counts.share == 0) return at(position, counts.low);
+    if (counts.share == 1) return at(position, counts.high);
+    return between(at(position, counts.low), at(position, counts.high), counts.share);
+  };
+  if (firsts.share == 0) return at_first(firsts.low);
+  if (firsts.share == 1) return at_first(firsts.high);
+  return between(at_first(firsts.low), at_first(firsts.high), firsts.share);
 }
 
 OperatorTime OperatorTimes::Decode(int rows, double context) {

@@ -1,7 +1,7 @@
 #pragma once
-// OperatorTimes: what each operator of a layer takes on a team of cores, by its shape. Each shape is
-// simulated once, when it is first asked for: the kernel itself, all its cores, between two of the
-// team's barriers. Between simulated shapes times are interpolated.
+// OperatorTimes: what each operator of a layer takes on a team of cores, by its shape. Each shape
+// is simulated once, when it is first asked for: the kernel itself, all its cores, between two of
+// the team's barriers. Between simulated shapes times are interpolated.
 
 #include <array>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace weft::timing {
 // Of an operator on all cores of its team, with the barrier that ends it.
 struct OperatorTime {
   double seconds = 0;
-  double work = 0;       // of a core within the operator, on the average
+  double work = 0;  // of a core within the operator, on the average
   double hbm_bytes = 0;
   double copied_bytes = 0;
   double multiply_adds = 0;
@@ -60,11 +60,19 @@ class OperatorTimes {
   OperatorTime SimulateMultiply(Matrix matrix, int rows);
   OperatorTime SimulatePrefill(int first, int rows);
   OperatorTime SimulateDecode(int rows, int context);
-  Recording RecordDecode(int rows, int context);
 
  private:
   enum class Kind : uint8_t {
-    kEmbed, kNorm, kAddNorm, kMultiply, kStore, kCopyRows, kPrefill, kDecode, kSwiGlu, kSample,
+    kEmbed,
+    kNorm,
+    kAddNorm,
+    kMultiply,
+    kStore,
+    kCopyRows,
+    kPrefill,
+    kDecode,
+    kSwiGlu,
+    kSample,
     kBarrier,
   };
   using Key = std::tuple<Kind, int, int, int>;

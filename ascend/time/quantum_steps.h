@@ -1,5 +1,6 @@
 #pragma once
-// QuantumSteps: a quantum as the operators that the layer program runs for it, with what each takes.
+// QuantumSteps: a quantum as the operators that the layer program runs for it, with what each
+// takes.
 
 #include <vector>
 

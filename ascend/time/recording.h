@@ -20,19 +20,19 @@ inline constexpr uint32_t kNone = ~uint32_t{0};
 
 struct Record {
   enum class Kind : uint8_t {
-    kCompute,    // for `cycles`
-    kCopy,       // copies[index], after `cycles`
+    kCompute,  // for `cycles`
+    kCopy,     // copies[index], after `cycles`
     kSetFlag,
     kWaitFlag,
-    kBarrier,    // of one pipe
-    kDrain,      // of all
-    kCrossSet,   // `event`: the mode
+    kBarrier,   // of one pipe
+    kDrain,     // of all
+    kCrossSet,  // `event`: the mode
     kCrossWait,
-    kScalar,     // `cycles` of the scalar unit
-    kMiss,       // it waits for a word from memory
-    kAwait,      // and looks again until the line was published: `index`
-    kPublish,    // a line written back, by number
-    kSync,       // until that is in memory
+    kScalar,   // `cycles` of the scalar unit
+    kMiss,     // it waits for a word from memory
+    kAwait,    // and looks again until the line was published: `index`
+    kPublish,  // a line written back, by number
+    kSync,     // until that is in memory
     kClock,
   };
   Kind kind = Kind::kScalar;
@@ -61,11 +61,11 @@ class Recorder final : public twin::Listener {
  private:
   static constexpr size_t kCacheLines = 64;
   struct Program {
-    std::array<uint64_t, kCacheLines> cached{};      // lines, 0: none
+    std::array<uint64_t, kCacheLines> cached{};  // lines, 0: none
     std::array<bool, kCacheLines> written{};
-    std::unordered_map<uint64_t, uint32_t> seen;     // publishes of a line that it knows of
-    uint64_t polled = 0;                             // the line of the last record, a load
-    bool refreshed = false;                          // after which it was dropped
+    std::unordered_map<uint64_t, uint32_t> seen;  // publishes of a line that it knows of
+    uint64_t polled = 0;                          // the line of the last record, a load
+    bool refreshed = false;                       // after which it was dropped
   };
 
   Record* Add(Record::Kind kind, const twin::Issued& issued, double cycles);

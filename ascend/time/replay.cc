@@ -39,8 +39,8 @@ struct Pipe {
   double free = 0;   // when it can begin what comes next
   double ended = 0;  // when all that it was given is done
   bool moving = false;
-  double began = 0;        // the copy
-  double from_l2 = 0;      // bytes that the copy still has to move after those of HBM
+  double began = 0;    // the copy
+  double from_l2 = 0;  // bytes that the copy still has to move after those of HBM
   bool missed = false;
 };
 
@@ -266,8 +266,7 @@ class Replayer {
                         static_cast<uint8_t>(number)});
           return any;
         case Record::Kind::kSetFlag:
-          flag(program, record)
-              .push(std::max(begin, pipe.ended) + model_.flag_cycles * cycle_);
+          flag(program, record).push(std::max(begin, pipe.ended) + model_.flag_cycles * cycle_);
           pipe.free = begin;
           break;
         case Record::Kind::kWaitFlag: {
@@ -365,8 +364,9 @@ class Replayer {
       const double bytes = static_cast<double>(copy.length) * copy.count;
       end = std::max(end, pipe.began + bytes / model_.per_second(model_.fixpipe_rate));
     }
-    const double latency = (pipe.missed && !copy.write ? model_.hbm_latency : model_.l2_latency) *
-                           (1 + model_.latency_spread * Spread(index, pipe.queue[pipe.head].record));
+    const double latency =
+        (pipe.missed && !copy.write ? model_.hbm_latency : model_.l2_latency) *
+        (1 + model_.latency_spread * Spread(index, pipe.queue[pipe.head].record));
     pipe.free = end;
     pipe.ended = std::max(pipe.ended, end + latency);
     program.times.busy[number] += end - pipe.began;

@@ -14,9 +14,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr TokenId kToken = 0;
 
-TimePoint time_point(double time) {
-  return TimePoint(Duration(std::llround(time * 1e9)));
-}
+TimePoint time_point(double time) { return TimePoint(Duration(std::llround(time * 1e9))); }
 
 }  // namespace
 
@@ -66,9 +64,8 @@ void SimulatedExecutor::start(Group group, const Quantum& quantum) {
       running.sends.push_back(pass->sends);
       if (quantum.layer_begin == 0) sent_[static_cast<size_t>(pass->sends)] = 0;
     }
-    const bool here = std::any_of(quantum.passes.begin(), quantum.passes.end(), [&](const Pass* p) {
-      return p->sends == pass->follows;
-    });
+    const bool here = std::any_of(quantum.passes.begin(), quantum.passes.end(),
+                                  [&](const Pass* p) { return p->sends == pass->follows; });
     if (pass->follows != kNoBoard && !here) running.follows.push_back(pass->follows);
   }
   const bool ends = quantum.layer_end == shape_.layers;
@@ -94,10 +91,10 @@ void SimulatedExecutor::Report(const Quantum& quantum, Completion& completion) c
         output.pass = pass->id;
         output.segment = static_cast<int32_t>(i);
         output.row = row;
-        output.token = segment.outputs == Outputs::kAll &&
-                               segment.targets[static_cast<size_t>(row)] != kSample
-                           ? segment.targets[static_cast<size_t>(row)]
-                           : kToken;
+        output.token =
+            segment.outputs == Outputs::kAll && segment.targets[static_cast<size_t>(row)] != kSample
+                ? segment.targets[static_cast<size_t>(row)]
+                : kToken;
       }
     }
   }
@@ -109,16 +106,14 @@ void SimulatedExecutor::Account(const QuantumRows& rows, int layers, bool ends) 
   for (const QuantumRows::Run& run : rows.prompts)
     looks += run.rows * (run.first + (run.rows + 1) / 2.0);
   for (const double context : rows.contexts) looks += context;
-  const double layer =
-      2 * shape_.layer_weights() * rows.rows + 4 * shape_.queries() * looks;
+  const double layer = 2 * shape_.layer_weights() * rows.rows + 4 * shape_.queries() * looks;
   totals_.flops += layers * layer + (ends ? 2 * shape_.head_weights() * rows.outputs : 0);
 }
 
 bool SimulatedExecutor::SendersWent(const Running& running) const {
   const Step& step = running.steps[running.next];
-  return std::all_of(running.follows.begin(), running.follows.end(), [&](BoardId board) {
-    return sent_[static_cast<size_t>(board)] > step.layer;
-  });
+  return std::all_of(running.follows.begin(), running.follows.end(),
+                     [&](BoardId board) { return sent_[static_cast<size_t>(board)] > step.layer; });
 }
 
 // The next step begins, or waits for senders.
@@ -187,8 +182,7 @@ void SimulatedExecutor::EndStep(Group group, Running& running, double time) {
 }
 
 bool SimulatedExecutor::wait(TimePoint deadline, Completion& completion) {
-  const double until =
-      deadline == TimePoint::max() ? kNever : seconds(deadline.time_since_epoch());
+  const double until = deadline == TimePoint::max() ? kNever : seconds(deadline.time_since_epoch());
   for (;;) {
     ShareBandwidth();
     double end = kNever;

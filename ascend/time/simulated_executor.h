@@ -73,10 +73,10 @@ class SimulatedExecutor final : public Executor {
   struct Running {
     std::vector<Step> steps;
     size_t next = 0;
-    double left = 0;      // seconds of the step, were it alone
-    double rate = 0;      // seconds of it in a second; 0: it waits
-    bool waits = false;   // for senders
-    double began = 0;     // the step
+    double left = 0;     // seconds of the step, were it alone
+    double rate = 0;     // seconds of it in a second; 0: it waits
+    bool waits = false;  // for senders
+    double began = 0;    // the step
     double start = 0;
     double barriers = 0;  // core-seconds of waits for senders
     std::vector<BoardId> sends, follows;
@@ -97,8 +97,8 @@ class SimulatedExecutor final : public Executor {
   const SimulatedOptions options_;
   const ModelShape shape_;
   std::array<std::optional<Running>, kGroups> running_;
-  std::vector<int> sent_;  // layers, by board
-  double time_ = 0;        // up to which running quanta have been followed
+  std::vector<int> sent_;                // layers, by board
+  double time_ = 0;                      // up to which running quanta have been followed
   std::array<double, kGroups> ended_{};  // when each group's cores last ended
   CoreTime core_time_;
   double began_ = 0;

@@ -12,6 +12,7 @@
 #include "cli/bench_mixed.h"
 #include "cli/load_model.h"
 #include "cli/scheduling.h"
+#include "cli/simulate.h"
 #include "device/sampling.h"
 #include "server/server.h"
 
@@ -101,7 +102,7 @@ struct BenchKernelsOptions {
 
 using Command =
     std::variant<RunOptions, ChatOptions, ServeOptions, ScoreOptions, DummyOptions, InspectOptions,
-                 BenchModelOptions, BenchKernelsOptions, BenchMixedOptions>;
+                 BenchModelOptions, BenchKernelsOptions, BenchMixedOptions, SimulateOptions>;
 
 // What was asked for, or how to end at once: `text` is help or the version where exit_code is
 // kExitOk, else an error.

@@ -15,6 +15,13 @@ Result<int> dispatch(const InspectOptions& options) { return inspect_command(opt
 Result<int> dispatch(const BenchModelOptions& options) { return bench_model_command(options); }
 Result<int> dispatch(const BenchKernelsOptions& options) { return bench_kernels_command(options); }
 Result<int> dispatch(const BenchMixedOptions& options) { return bench_mixed_command(options); }
+Result<int> dispatch([[maybe_unused]] const SimulateOptions& options) {
+#ifdef WEFT_CANN
+  return Error{ErrorKind::kUnsupported, "this build is for the card: it has no simulation"};
+#else
+  return simulate_command(options);
+#endif
+}
 
 int report(const std::string& message, int code) {
   fmt::print(stderr, "weft: {}\n", message);

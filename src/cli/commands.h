@@ -18,6 +18,7 @@ Result<int> inspect_command(const InspectOptions& options);
 Result<int> bench_model_command(const BenchModelOptions& options);
 Result<int> bench_kernels_command(const BenchKernelsOptions& options);
 Result<int> bench_mixed_command(const BenchMixedOptions& options);
+Result<int> simulate_command(const SimulateOptions& options);
 
 // The whole program: parses, runs the command, prints an error.
 int weft_main(std::vector<std::string> arguments);

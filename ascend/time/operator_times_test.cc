@@ -1,0 +1,200 @@
+#include "time/operator_times.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "time/full_run.h"
+#include "time/kernel_bars.h"
+#include "time/quantum_steps.h"
+
+namespace weft::timing {
+namespace {
+
+ModelShape small(int kv_heads = 2) {
+  return {.name = "small",
+          .layers = 3,
+          .hidden = 512,
+          .ffn = 1536,
+          .heads = 8,
+          .kv_heads = kv_heads,
+          .head_dim = 64,
+          .vocab = 8192,
+          .qkv_bias = true,
+          .qk_norm = false};
+}
+
+// Three layers of Qwen2.5-7B, with fewer tokens.
+ModelShape qwen() {
+  return {.name = "three layers",
+          .layers = 3,
+          .hidden = 3584,
+          .ffn = 18944,
+          .heads = 28,
+          .kv_heads = 4,
+          .head_dim = 128,
+          .vocab = 32768,
+          .qkv_bias = true,
+          .qk_norm = false};
+}
+
+ChipModel chip(std::string_view name = "910b2") {
+  ChipModel model = *find_chip_model(name);
+  model.cores = 4;
+  return model;
+}
+
+void expect_possible(const ChipModel& model, const OperatorTime& time, double flops, double bytes,
+                     const char* name) {
+  EXPECT_GE(time.seconds, flops / model.peak_flops()) << name;
+  EXPECT_GE(time.seconds, bytes / model.hbm_bandwidth) << name;
+  EXPECT_LE(time.work, time.seconds) << name;
+}
+
+TEST(OperatorTimes, NothingIsFasterThanTheChip) {
+  const ChipModel model = chip();
+  const ModelShape shape = small();
+  OperatorTimes times(model, shape, 4);
+  for (const int rows : {1, 16, 100, 512, 700}) {
+    const auto multiply = [&](Matrix matrix, double inputs, double outputs, const char* name) {
+      expect_possible(model, times.Multiply(matrix, rows), 2.0 * rows * inputs * outputs,
+                      2 * inputs * outputs, name);
+    };
+    multiply(Matrix::kQkv, shape.hidden, shape.qkv(), "qkv");
+    multiply(Matrix::kOut, shape.queries(), shape.hidden, "out");
+    multiply(Matrix::kGateUp, shape.hidden, 2.0 * shape.ffn, "gate, up");
+    multiply(Matrix::kDown, shape.ffn, shape.hidden, "down");
+    multiply(Matrix::kHead, shape.hidden, shape.vocab, "head");
+    expect_possible(model, times.Prefill(512, rows), 4.0 * shape.queries() * rows * 512,
+                    512 * shape.key_bytes(), "attention of a prompt");
+    expect_possible(model, times.Norm(rows, true), 0, 0, "norm");
+    expect_possible(model, times.SwiGlu(rows), 0, 0, "swiglu");
+    expect_possible(model, times.Store(rows, true, true), 0, 0, "store");
+  }
+  for (const int rows : {1, 4}) {
+    expect_possible(model, times.Decode(rows, 2048), 4.0 * shape.queries() * rows * 2048,
+                    rows * 2048 * shape.key_bytes(), "attention of streams");
+  }
+}
+
+// What is multiplied and fetched, counted by hand.
+TEST(OperatorTimes, AStepMovesWhatItMust) {
+  const ChipModel model = chip();
+  const ModelShape shape = small();
+  OperatorTimes times(model, shape, 4);
+  QuantumRows rows;
+  rows.rows = rows.outputs = 1;
+  rows.contexts = rows.output_contexts = {1024};
+  double adds = 0;
+  double bytes = 0;
+  for (const Step& step : steps_of(times, rows, 0, shape.layers, {})) {
+    adds += step.time.multiply_adds;
+    bytes += step.time.hbm_bytes;
+  }
+  // A lone row is multiplied twice in each matrix, since an Mmad has two rows at the least; so are
+  // its queries with the keys, and the weights with the values.
+  const double by_hand =
+      2 * (shape.layers *
+               (shape.layer_weights() + 2.0 * shape.queries() / shape.heads * shape.heads * 1024) +
+           shape.head_weights());
+  EXPECT_NEAR(adds, by_hand, 0.6 * by_hand);
+  const double weights = 2 * (shape.layers * shape.layer_weights() + shape.head_weights());
+  const double keys = shape.layers * shape.key_bytes() * 1024;
+  EXPECT_GE(bytes, weights + keys);
+  EXPECT_LE(bytes, 1.05 * (weights + keys));
+}
+
+TEST(OperatorTimes, APromptMultipliesWhatItMust) {
+  const ChipModel model = chip();
+  const ModelShape shape = small();
+  OperatorTimes times(model, shape, 4);
+  for (const int rows : {64, 256}) {
+    EXPECT_EQ(times.Multiply(Matrix::kQkv, rows).multiply_adds,
+              static_cast<double>(rows) * shape.hidden * shape.qkv());
+    // Tiles of 64 keys, up to the one that a tile of rows ends in; a tile of rows holds some tokens
+    // with all query heads of a group.
+    const int tokens = 64 / (shape.heads / shape.kv_heads);
+    double looks = 0;
+    for (int token = 0; token < rows; token += tokens)
+      looks += tokens * std::ceil((token + tokens) / 64.0) * 64;
+    EXPECT_EQ(times.Prefill(0, rows).multiply_adds, 2.0 * shape.queries() * looks);
+  }
+}
+
+TEST(OperatorTimes, TheSameEveryTime) {
+  const ChipModel model = chip();
+  OperatorTimes first(model, small(), 4);
+  OperatorTimes second(model, small(), 4);
+  second.Norm(16, true);  // what was simulated before does not matter
+  second.Prefill(0, 128);
+  EXPECT_EQ(first.Multiply(Matrix::kDown, 48).seconds, second.Multiply(Matrix::kDown, 48).seconds);
+  EXPECT_EQ(first.Decode(3, 700).seconds, second.Decode(3, 700).seconds);
+}
+
+TEST(OperatorTimes, BetweenSimulatedShapesTimesAreNear) {
+  const ChipModel model = *find_chip_model("910b2");
+  OperatorTimes times(model, qwen(), 24);
+  for (const int rows : {577, 900, 1500}) {
+    const double exact = times.SimulateMultiply(Matrix::kGateUp, rows).seconds;
+    EXPECT_NEAR(times.Multiply(Matrix::kGateUp, rows).seconds, exact, 0.05 * exact) << rows;
+  }
+  for (const auto& [first, rows] : {std::pair(300, 128), std::pair(700, 200)}) {
+    const double exact = times.SimulatePrefill(first, rows).seconds;
+    EXPECT_NEAR(times.Prefill(first, rows).seconds, exact, 0.2 * exact) << first << ", " << rows;
+  }
+  for (const auto& [rows, context] : {std::pair(4, 2200), std::pair(16, 800)}) {
+    const double exact = times.SimulateDecode(rows, context).seconds;
+    EXPECT_NEAR(times.Decode(rows, context).seconds, exact, 0.15 * exact) << rows;
+  }
+}
+
+// Operators one after another, against the layer program itself.
+TEST(OperatorTimes, TheirSumIsTheWholeQuantum) {
+  for (const char* name : {"910b2", "article"}) {
+    const ChipModel model = *find_chip_model(name);
+    const auto cores = static_cast<int>(model.cores);
+    const ModelShape shape = qwen();
+    const FixedCosts fixed = measure_fixed_costs(model, shape, cores);
+    OperatorBench bench(model);
+    OperatorTimes times(model, shape, cores);
+    for (const FullQuantum& quantum :
+         {FullQuantum{.first = 0, .rows = 0, .streams = 1, .context = 2048},
+          FullQuantum{.first = 0, .rows = 0, .streams = 8, .context = 1024},
+          FullQuantum{.first = 512, .rows = 512, .streams = 0, .context = 0}}) {
+      const Timing full = bench.Replay(record_quantum(bench, shape, cores, quantum));
+      bench.Clear();
+      double sum = 0;
+      for (const Step& step : steps_of(times, rows_of(quantum), 0, shape.layers, fixed))
+        sum += step.time.seconds;
+      EXPECT_NEAR(sum, full.seconds, 0.02 * full.seconds)
+          << name << ", " << quantum.rows << " rows, " << quantum.streams << " streams";
+    }
+  }
+}
+
+TEST(KernelBars, AMultiplicationIsNearTheChip) {
+  const KernelBar bar = time_matmul(chip(), 1024, 1024, 1024);
+  EXPECT_GE(bar.seconds, bar.bound);
+  EXPECT_LE(bar.seconds, 2 * bar.bound);
+}
+
+TEST(ChipModel, ConstantsCanBeChanged) {
+  ChipModel model = *find_chip_model("910b2");
+  EXPECT_TRUE(change(model, "hbm_bandwidth=1e12").ok());
+  EXPECT_EQ(model.hbm_bandwidth, 1e12);
+  EXPECT_TRUE(change(model, "hbm_bandwidth*0.5").ok());
+  EXPECT_EQ(model.hbm_bandwidth, 5e11);
+  for (const char* wrong : {"hbm_bandwidth", "hbm_bandwidth=", "hbm_bandwidth=x", "speed=1",
+                            "hbm_bandwidth=-1", "hbm_bandwidth=0", "=1", ""}) {
+    EXPECT_FALSE(change(model, wrong).ok()) << wrong;
+  }
+  EXPECT_FALSE(find_chip_model("910z").ok());
+  for (const std::string_view name : kPresets) {
+    const ChipModel preset = *find_chip_model(name);
+    for (const Constant& constant : constants())
+      EXPECT_FALSE(source_of(preset, constant).empty()) << constant.name;
+  }
+}
+
+}  // namespace
+}  // namespace weft::timing

@@ -1,0 +1,102 @@
+#include "cli/simulated_player.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/sequence.h"
+
+namespace weft {
+
+class SimulatedPlayer::Sink final : public EventSink {
+ public:
+  Sink(uint64_t id, const Clock& clock, std::deque<PlayerEvent>& events)
+      : id_(id), clock_(clock), events_(events) {}
+
+  void on_event(EngineEvent event) override {
+    PlayerEvent out{.id = id_, .at = clock_.now(), .error = {}};
+    if (event.kind == EngineEvent::Kind::kFinished) {
+      out.kind = PlayerEvent::Kind::kFinished;
+      if (event.reason == FinishReason::kError || event.reason == FinishReason::kTimeout)
+        out.error = event.message;
+    }
+    events_.push_back(std::move(out));
+  }
+
+ private:
+  const uint64_t id_;
+  const Clock& clock_;
+  std::deque<PlayerEvent>& events_;
+};
+
+SimulatedPlayer::SimulatedPlayer(Executor& executor, FakeClock& clock, const EngineOptions& options)
+    : executor_(executor),
+      clock_(clock),
+      now_(clock.now()),
+      metrics_("weft:", "simulated"),
+      core_(executor, metrics_, clock, options) {}
+
+SimulatedPlayer::~SimulatedPlayer() {
+  while (core_.started()) {
+    core_.wait();
+    core_.commit();
+  }
+}
+
+Status SimulatedPlayer::send(PlayerRequest request) {
+  Request out;
+  out.prompt = std::move(request.prompt);
+  out.max_tokens = request.output;
+  out.sampling.temperature = 0;
+  core_.add(std::make_unique<Sequence>(request.id, std::move(out), 1, core_.context(),
+                                       std::make_shared<Sink>(request.id, clock_, events_), now_));
+  return {};
+}
+
+void SimulatedPlayer::cancel(uint64_t id) { core_.finish(id, FinishReason::kCancelled); }
+
+std::optional<PlayerEvent> SimulatedPlayer::next(TimePoint deadline) {
+  for (;;) {
+    if (!events_.empty() && events_.front().at <= deadline) {
+      PlayerEvent event = std::move(events_.front());
+      events_.pop_front();
+      now_ = std::max(now_, event.at);
+      return event;
+    }
+    if (clock_.now() >= deadline) {
+      now_ = std::max(now_, deadline);
+      return std::nullopt;
+    }
+    core_.start();
+    core_.deliver();
+    if (core_.started()) {
+      core_.wait();
+      core_.commit();
+    } else if (events_.empty()) {
+      if (deadline == TimePoint::max()) return std::nullopt;
+      clock_.advance(deadline - clock_.now());
+    }
+  }
+}
+
+EngineStats SimulatedPlayer::stats() const {
+  const CoreUsage& usage = core_.usage();
+  EngineStats stats;
+  stats.running = core_.running();
+  stats.waiting = core_.waiting();
+  stats.steps = core_.steps();
+  stats.quanta = core_.quanta();
+  stats.missed_steps = core_.missed_steps();
+  stats.preemptions = core_.preemptions();
+  stats.itl_target = core_.itl_target();
+  const CoreTime cores = usage.cores(executor_.core_time());
+  stats.wall_seconds = seconds(usage.wall(clock_.now()));
+  stats.busy_core_seconds = cores.operators;
+  stats.barrier_core_seconds = cores.barriers;
+  stats.idle_core_seconds = cores.idle;
+  stats.roofline_core_seconds = usage.roofline();
+  stats.host_seconds = seconds(usage.host());
+  stats.stall_seconds = seconds(usage.stall());
+  return stats;
+}
+
+}  // namespace weft

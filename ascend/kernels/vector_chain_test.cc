@@ -49,14 +49,14 @@ struct ChainResult {
 
 ChainResult run_chain(uint64_t seed, int blocks) {
   Random random(3);
-  constexpr auto kValues = static_cast<size_t>(kRows * kWidth);
+  constexpr size_t kValues = size_t{kRows} * kWidth;
   std::vector<int32_t> tokens;
   std::vector<SampleRow> params;
   for (int32_t r = 0; r < kRows; ++r) {
     tokens.push_back(-1 - r);
     params.push_back({r, -1, 0, r % 2 == 0 ? 0.0F : 1.0F, 9, 0.8F, -1e30F, random.uniform()});
   }
-  std::vector<int32_t> slots(static_cast<size_t>(kRows * kSlotStride));
+  std::vector<int32_t> slots(size_t{kRows} * kSlotStride);
   for (int32_t r = 0; r < kRows; ++r) slots[static_cast<size_t>(r * kSlotStride)] = r;
 
   Bench bench(seed);

@@ -137,7 +137,8 @@ void SimulatedExecutor::ShareBandwidth() {
     running.rate = running.waits ? 0 : 1;
     if (running.waits) continue;
     const OperatorTime& time = running.steps[running.next].time;
-    demand[g] = time.seconds > 0 ? time.hbm_bytes / time.seconds : 0;
+    // A part of its bytes may have come before it began.
+    if (time.seconds > 0) demand[g] = std::min(bandwidth, time.hbm_bytes / time.seconds);
     wanted += demand[g];
     cores += teams_[g]->cores();
   }

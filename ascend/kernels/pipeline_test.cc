@@ -24,7 +24,7 @@ constexpr int64_t kSpinCap = 2000;
 constexpr int kFloats = 256;  // of a layer's data
 
 int seeds() {
-  const char* text = std::getenv("WEFT_ASCEND_SEEDS");
+  const char* text = std::getenv("WEFT_TWIN_SEEDS");
   return text == nullptr ? 50 : std::atoi(text);
 }
 

@@ -47,6 +47,45 @@ void rows_by_columns(const float* a, size_t a_stride, uint32_t rows, const float
   }
 }
 
+// Where four columns of the product lie.
+struct Columns {
+  Columns(const Product& product, uint32_t first)
+      : count(std::min(kColumns, product.n - first)),
+        fractal_stride(size_t{(product.n + kSide - 1) / kSide} * 256),
+        b(product.b + size_t{first / kSide} * 256 + first % kSide * kSide),
+        c(product.c + size_t{first / kSide} * ((product.m + kSide - 1) / kSide * kSide) * kSide +
+          first % kSide) {}
+  uint32_t count;
+  size_t fractal_stride;  // from one fractal of k to the next
+  const half* b;
+  float* c;
+};
+
+// Columns as floats, one after the other. What lies beyond k is not part of the product.
+std::vector<float>& column_buffer(const Product& product) {
+  static thread_local std::vector<float> floats;
+  floats.resize(size_t{kColumns} * product.a_stride);
+  return floats;
+}
+
+void multiply_add_plain(const Product& product) {
+  const uint32_t depth = product.a_stride;
+  std::vector<float>& floats = column_buffer(product);
+  for (uint32_t first = 0; first < product.n; first += kColumns) {
+    const Columns columns(product, first);
+    for (uint32_t column = 0; column < columns.count; ++column) {
+      float* to = floats.data() + size_t{column} * depth;
+      const half* from = columns.b + column * kSide;
+      for (uint32_t i = 0; i < depth; i += kSide, from += columns.fractal_stride) {
+        to_floats(from, to + i, kSide);
+      }
+      std::fill(to + product.k, to + depth, 0.0f);
+    }
+    rows_by_columns(product.a, depth, product.m, floats.data(), depth, depth, columns.count,
+                    columns.c, product.init);
+  }
+}
+
 #ifdef WEFT_TWIN_AVX2
 
 WEFT_TWIN_AVX2 void to_floats_avx2(const half* from, float* to, size_t count) {
@@ -117,12 +156,64 @@ WEFT_TWIN_AVX2 void rows_by_columns_avx2(const float* a, size_t a_stride, uint32
   }
 }
 
+// One or two rows by four columns as they lie in L0B: not worth a copy as floats.
+template <int kRows>
+WEFT_TWIN_AVX2 inline void halves_tile_avx2(const Product& product, const Columns& columns) {
+  __m256 sums[kRows][kColumns];
+  for (auto& row : sums) {
+    for (auto& sum : row) sum = _mm256_setzero_ps();
+  }
+  const half* b = columns.b;
+  for (uint32_t i = 0; i < product.a_stride; i += kSide, b += columns.fractal_stride) {
+    for (uint32_t part = 0; part < kSide; part += 8) {
+      for (uint32_t j = 0; j < kColumns; ++j) {
+        const auto* bits = reinterpret_cast<const __m128i*>(b + j * kSide + part);
+        const __m256 value = _mm256_cvtph_ps(_mm_loadu_si128(bits));
+        for (int row = 0; row < kRows; ++row) {
+          const float* left = product.a + static_cast<size_t>(row) * product.a_stride + i + part;
+          sums[row][j] = _mm256_fmadd_ps(_mm256_loadu_ps(left), value, sums[row][j]);
+        }
+      }
+    }
+  }
+  for (int row = 0; row < kRows; ++row) {
+    float* out = columns.c + static_cast<size_t>(row) * kSide;
+    const __m128 sum = sum_lanes(sums[row]);
+    _mm_storeu_ps(out, product.init ? sum : _mm_add_ps(_mm_loadu_ps(out), sum));
+  }
+}
+
+WEFT_TWIN_AVX2 void multiply_add_avx2(const Product& product) {
+  const uint32_t depth = product.a_stride;
+  std::vector<float>& floats = column_buffer(product);
+  for (uint32_t first = 0; first < product.n; first += kColumns) {
+    const Columns columns(product, first);
+    if (columns.count == kColumns && product.k == depth && product.m <= 2) {
+      product.m == 1 ? halves_tile_avx2<1>(product, columns)
+                     : halves_tile_avx2<2>(product, columns);
+      continue;
+    }
+    for (uint32_t column = 0; column < columns.count; ++column) {
+      float* to = floats.data() + size_t{column} * depth;
+      const half* from = columns.b + column * kSide;
+      for (uint32_t i = 0; i < depth; i += kSide, from += columns.fractal_stride) {
+        const auto* bits = reinterpret_cast<const __m128i*>(from);
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(bits)));
+        _mm256_storeu_ps(to + i + 8, _mm256_cvtph_ps(_mm_loadu_si128(bits + 1)));
+      }
+      std::fill(to + product.k, to + depth, 0.0f);
+    }
+    rows_by_columns_avx2(product.a, depth, product.m, floats.data(), depth, depth, columns.count,
+                         columns.c, product.init);
+  }
+}
+
 #endif
 
 struct Functions {
   decltype(&to_floats) floats = to_floats;
   decltype(&to_halves) halves = to_halves;
-  decltype(&rows_by_columns) product = rows_by_columns;
+  void (*product)(const Product&) = multiply_add_plain;
 };
 
 Functions choose() {
@@ -130,7 +221,7 @@ Functions choose() {
 #ifdef WEFT_TWIN_AVX2
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
       __builtin_cpu_supports("f16c")) {
-    functions = {to_floats_avx2, to_halves_avx2, rows_by_columns_avx2};
+    functions = {to_floats_avx2, to_halves_avx2, multiply_add_avx2};
   }
 #endif
   return functions;
@@ -146,30 +237,8 @@ void halves_to_floats(const half* from, float* to, size_t count) {
 void floats_to_halves(const float* from, half* to, size_t count) {
   functions.halves(from, to, count);
 }
+void multiply_add(const Product& product) { functions.product(product); }
 void use_plain_arithmetic(bool plain) { functions = plain ? Functions{} : choose(); }
-
-void multiply_add(const Product& product) {
-  const uint32_t depth = product.a_stride;
-  const uint32_t strips = (product.n + kSide - 1) / kSide;
-  const uint32_t height = (product.m + kSide - 1) / kSide * kSide;
-  static thread_local std::vector<float> columns;
-  columns.resize(size_t{kColumns} * depth);
-  for (uint32_t first = 0; first < product.n; first += kColumns) {
-    const uint32_t count = std::min(kColumns, product.n - first);
-    const uint32_t strip = first / kSide, inside = first % kSide;
-    for (uint32_t column = 0; column < count; ++column) {
-      float* to = columns.data() + size_t{column} * depth;
-      const half* from = product.b + size_t{strip} * 256 + (inside + column) * kSide;
-      for (uint32_t i = 0; i < depth; i += kSide, from += size_t{strips} * 256) {
-        functions.floats(from, to + i, kSide);
-      }
-      std::fill(to + product.k, to + depth, 0.0f);  // what lies there is not part of the product
-    }
-    float* c = product.c + size_t{strip} * height * kSide + inside;
-    functions.product(product.a, depth, product.m, columns.data(), depth, depth, count, c,
-                      product.init);
-  }
-}
 
 float tree_sum(const float* values, uint32_t count) {
   float sums[128];

@@ -159,6 +159,20 @@ TEST(Cube, SameBitsWithAndWithoutVectors) {
   multiply_add(product_of(a, b, plain, m, n, k));
   use_plain_arithmetic(false);
   EXPECT_EQ(fast, plain);
+  for (const uint32_t rows : {1u, 2u, 3u}) {
+    const auto some = noise(64 * 48, 7);
+    std::vector<float> left(3 * 64), one(16 * 48, 0.5f);
+    for (size_t i = 0; i < left.size(); ++i) left[i] = some[i];
+    std::vector<float> other = one;
+    Product product = product_of(left, some, one, rows, 48, 64);
+    product.init = false;
+    multiply_add(product);
+    product.c = other.data();
+    use_plain_arithmetic(true);
+    multiply_add(product);
+    use_plain_arithmetic(false);
+    EXPECT_EQ(one, other) << rows;
+  }
   // A row's bits do not depend on the rows beside it.
   std::vector<float> one(a.begin() + 7 * k16, a.begin() + 8 * k16);
   multiply_add(product_of(one, b, alone, 1, n, k));

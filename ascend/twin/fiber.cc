@@ -83,7 +83,7 @@ static void* prepare(std::byte* stack, size_t bytes, void** /*inner*/, Fiber* fi
   *--top = nullptr;                                    // r13
   *--top = nullptr;                                    // r14
   *--top = nullptr;                                    // r15
-  return top;
+  return static_cast<void*>(top);
 }
 static void change(void** save, void* load) { weft_twin_switch(save, load); }
 #else

@@ -24,7 +24,7 @@ void SubCore::Learn(const uint8_t* line) {
 void SubCore::LearnFromCross(int id) {
   if (!races_) return;
   for (int role = 0; role < 3; ++role) {
-    const auto sibling = static_cast<size_t>(block_ * 3 + role);
+    const int sibling = block_ * 3 + role;
     Clock& known = known_.of(sibling);
     const Clock& clock = cross_clocks_[id][role];
     if (clock.ended[PIPE_S] > known.ended[PIPE_S]) learnt_from_[sibling] = nullptr;

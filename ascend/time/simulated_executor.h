@@ -44,6 +44,20 @@ struct StepSpan {
   TimePoint end{};
 };
 
+// A quantum that a group runs.
+struct RunningQuantum {
+  std::vector<Step> steps;
+  size_t next = 0;
+  double left = 0;     // seconds of the step, were it alone
+  double rate = 0;     // seconds of it in a second; 0: it waits
+  bool waits = false;  // for senders
+  double began = 0;    // the step
+  double start = 0;
+  double barriers = 0;  // core-seconds of waits for senders
+  std::vector<BoardId> sends, follows;
+  Completion completion;
+};
+
 class SimulatedExecutor final : public Executor {
  public:
   // Of the teams that there are: all cores, prompts' and streams'; shared by executors that do not
@@ -70,18 +84,7 @@ class SimulatedExecutor final : public Executor {
   void set_on_step(std::function<void(const StepSpan&)> on_step) { on_step_ = std::move(on_step); }
 
  private:
-  struct Running {
-    std::vector<Step> steps;
-    size_t next = 0;
-    double left = 0;     // seconds of the step, were it alone
-    double rate = 0;     // seconds of it in a second; 0: it waits
-    bool waits = false;  // for senders
-    double began = 0;    // the step
-    double start = 0;
-    double barriers = 0;  // core-seconds of waits for senders
-    std::vector<BoardId> sends, follows;
-    Completion completion;
-  };
+  using Running = RunningQuantum;
 
   double now() const { return seconds(clock_.now().time_since_epoch()); }
   OperatorTimes& times(Group group) { return *teams_[static_cast<size_t>(group)]; }

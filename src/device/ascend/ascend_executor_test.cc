@@ -141,6 +141,36 @@ TEST(AscendExecutor, Int8AndHalfWeightsGiveTheSameBits) {
   EXPECT_TRUE(same_bits(logits[0], logits[1]));
 }
 
+// Whole, in chunks that cross the tiles of rows and the segments of keys, and the last rows one by
+// one, each with its keys spread over the cores.
+TEST(AscendExecutor, ALongPromptHasTheSameBitsWholeAndInChunks) {
+  const Expected expected("qwen2");
+  Tokens prompt;
+  for (int i = 0; i < 7; ++i) {
+    prompt.insert(prompt.end(), expected.prompt.begin(), expected.prompt.begin() + 84 + i);
+  }
+  ASSERT_EQ(prompt.size(), 609U);
+  const std::span all(prompt);
+  std::vector<std::vector<Logits>> ends;
+  for (const auto& [seed, cores, chunk, single] :
+       {std::tuple{1, 2, 609, 0}, {2, 3, 129, 0}, {3, 1, 250, 6}, {4, 3, 77, 2}}) {
+    TwinOptions options;
+    options.seed = static_cast<uint64_t>(seed);
+    options.cores = cores;
+    options.context = 640;
+    options.output_rows = 64;
+    TwinDriver driver("qwen2", options);
+    auto sequence = driver.open(0);
+    auto logits = driver.all_logits(sequence, all.first(609U - static_cast<size_t>(single)),
+                                    static_cast<size_t>(chunk));
+    for (Logits& row : driver.all_logits(sequence, all.last(static_cast<size_t>(single)), 1)) {
+      logits.push_back(std::move(row));
+    }
+    ends.push_back(std::move(logits));
+    EXPECT_TRUE(same_bits(ends.back(), ends.front())) << "chunks of " << chunk;
+  }
+}
+
 // Layer by layer, left and taken up again, with other passes between.
 TEST(AscendExecutor, PassesStandBetweenLayers) {
   const Expected expected("llama");

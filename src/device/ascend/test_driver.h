@@ -33,7 +33,7 @@ struct TwinOptions {
 class TwinDriver {
  public:
   static constexpr int kSlots = 8;
-  static constexpr int kRows = 256;
+  static constexpr int kRows = 640;
   static constexpr int kPasses = 4;
 
   explicit TwinDriver(const std::string& name, const TwinOptions& options = {})

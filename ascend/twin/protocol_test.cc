@@ -327,7 +327,8 @@ TEST(Protocol, VectorAndCubeCoresHandOver) {
     device.Launch<hand_over>(1, GM_ADDR(scratch), GM_ADDR(out), kRounds);
     expect_end(device);
     for (size_t i = 0; i < out.size(); ++i) {
-      const auto value = 1 + static_cast<float>(i / 256);
+      const size_t round = i / 256;
+      const auto value = static_cast<float>(1 + round);
       ASSERT_EQ(out[i], 16 * value * value) << "seed " << seed;
     }
   }

@@ -17,6 +17,18 @@ void RunQuantum(GM_ADDR launch, GM_ADDR descriptor) {
   kernel.Run(descriptor, kTeamAll);
 }
 
+// The groups' descriptors; `launch` says which blocks are whose.
+void RunGroups(GM_ADDR launch, GM_ADDR prompts, GM_ADDR streams) {
+  AscendC::TPipe pipe;
+  Program program(launch);
+  PrefillKernel kernel(pipe, program);
+  if (program.ring() == 0) {
+    kernel.Run(prompts, kTeamPrefill);
+  } else {
+    kernel.Run(streams, kTeamDecode);
+  }
+}
+
 GmAddress address(GM_ADDR memory) { return reinterpret_cast<GmAddress>(memory); }
 
 class Builder {
@@ -25,25 +37,29 @@ class Builder {
       : bench_(bench), shape_(shape), cores_(cores), quantum_(quantum) {}
 
   GM_ADDR Launched() {
-    Launch launch{};
+    Launch launch = Begun(cores_);
     launch.blocks[0] = cores_;
-    launch.ring_entries = 1;
-    launch.epoch_quanta = 1;
-    launch.model = Put(Model());
     launch.workspaces = Put(Memory());
-    launch.barriers[kTeamAll] = address(bench_.Memory(BarrierBytes(cores_)));
-    launch.decisions = address(bench_.Memory(kTeamKinds * kFlagBytes));
-    launch.boards = address(bench_.Memory(kFlagBytes));
-    launch.progress = address(bench_.Memory(kRings * sizeof(GroupProgress)));
-    launch.reports =
-        address(bench_.Memory(static_cast<uint64_t>(cores_) * kPrograms * sizeof(ProgramReport)));
+    launch.barriers[kTeamAll] = Barriers(cores_);
     return reinterpret_cast<GM_ADDR>(Put(launch));
   }
 
-  GM_ADDR Described() {
+  // With a second group, whose memory `other` lays out.
+  GM_ADDR Launched(Builder& other) {
+    Launch launch = Begun(cores_ + other.cores_);
+    launch.blocks[0] = cores_;
+    launch.blocks[1] = other.cores_;
+    launch.workspaces = Put(std::vector<Workspace>{Memory(), other.Memory()});
+    launch.barriers[kTeamAll] = Barriers(cores_ + other.cores_);
+    launch.barriers[kTeamPrefill] = Barriers(cores_);
+    launch.barriers[kTeamDecode] = Barriers(other.cores_);
+    return reinterpret_cast<GM_ADDR>(Put(launch));
+  }
+
+  GM_ADDR Described(TeamKind team = kTeamAll) {
     Descriptor d{};
     d.wanted = 1;
-    d.team = kTeamAll;
+    d.team = team;
     d.layer_end = shape_.layers;
     d.passes = 1;
     d.all_output = quantum_.rows == 0 ? 1 : 0;
@@ -77,6 +93,20 @@ class Builder {
   struct Rows {
     RowTables tables{};
   };
+
+  Launch Begun(int cores) {
+    Launch launch{};
+    launch.ring_entries = 1;
+    launch.epoch_quanta = 1;
+    launch.model = Put(Model());
+    launch.decisions = address(bench_.Memory(kTeamKinds * kFlagBytes));
+    launch.boards = address(bench_.Memory(kFlagBytes));
+    launch.progress = address(bench_.Memory(kRings * sizeof(GroupProgress)));
+    launch.reports =
+        address(bench_.Memory(static_cast<uint64_t>(cores) * kPrograms * sizeof(ProgramReport)));
+    return launch;
+  }
+  GmAddress Barriers(int cores) { return address(bench_.Memory(BarrierBytes(cores))); }
 
   int rows() const { return quantum_.rows + quantum_.streams; }
   template <class T>
@@ -227,6 +257,15 @@ Recording record_quantum(OperatorBench& bench, const ModelShape& shape, int core
   Builder builder(bench, shape, cores, quantum);
   GM_ADDR descriptor = builder.Described();
   return bench.Record<&RunQuantum>(cores, builder.Launched(), descriptor);
+}
+
+Recording record_groups(OperatorBench& bench, const ModelShape& shape,
+                        const std::array<int, 2>& cores, const std::array<FullQuantum, 2>& quanta) {
+  Builder prompts(bench, shape, cores[0], quanta[0]);
+  Builder streams(bench, shape, cores[1], quanta[1]);
+  GM_ADDR first = prompts.Described(kTeamPrefill);
+  GM_ADDR second = streams.Described(kTeamDecode);
+  return bench.Record<&RunGroups>(cores[0] + cores[1], prompts.Launched(streams), first, second);
 }
 
 QuantumRows rows_of(const FullQuantum& quantum) {

@@ -3,6 +3,8 @@
 // operators one by one. What the composition of operators is checked against, and where the costs
 // between operators come from.
 
+#include <array>
+
 #include "time/model_shape.h"
 #include "time/operator_bench.h"
 #include "time/quantum_steps.h"
@@ -20,6 +22,9 @@ struct FullQuantum {
 // streams. A prompt's rows do not reach the head.
 Recording record_quantum(OperatorBench& bench, const ModelShape& shape, int cores,
                          const FullQuantum& quantum);
+// Two groups at once, each with its quantum: the first blocks of the launch and the others.
+Recording record_groups(OperatorBench& bench, const ModelShape& shape,
+                        const std::array<int, 2>& cores, const std::array<FullQuantum, 2>& quanta);
 // The same as rows for steps_of.
 QuantumRows rows_of(const FullQuantum& quantum);
 

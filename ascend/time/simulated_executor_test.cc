@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+
+#include "time/full_run.h"
 
 namespace weft::timing {
 namespace {
@@ -141,6 +144,75 @@ TEST_F(SimulatedExecutorTest, AFollowerWaitsForItsSenderLayerByLayer) {
   EXPECT_GT(followed, sent);
   EXPECT_LT(followed, sent + alone);  // the layers before were done beside
   EXPECT_GT(completion_.barrier_core_seconds, 0);
+}
+
+// Two groups at once, against the layer programs of both in one launch.
+TEST(Groups, AtOnceAreNearTheWholeLaunch) {
+  ChipModel model = *find_chip_model("910b2");
+  model.host_turn = 0;
+  const ModelShape layers = {.name = "four layers",
+                             .layers = 4,
+                             .hidden = 4096,
+                             .ffn = 11008,
+                             .heads = 32,
+                             .kv_heads = 32,
+                             .head_dim = 128,
+                             .vocab = 16384,
+                             .qkv_bias = true,
+                             .qk_norm = false};
+  constexpr int kHalf = 12;
+  constexpr FullQuantum kPrompt = {.first = 1024, .rows = 512, .streams = 0, .context = 0};
+  constexpr FullQuantum kStreams = {.first = 0, .rows = 0, .streams = 4, .context = 2048};
+  OperatorBench bench(model);
+  const Timing whole =
+      bench.Replay(record_groups(bench, layers, {kHalf, kHalf}, {kPrompt, kStreams}));
+  std::array<double, 2> ends{};
+  for (size_t i = 0; i < whole.programs.size(); ++i) {
+    double& end = ends[i < kHalf * kProgramsOfCore ? 0 : 1];
+    end = std::max(end, whole.programs[i].end);
+  }
+
+  OperatorTimes all(model, layers, 2 * kHalf);
+  OperatorTimes half(model, layers, kHalf);
+  SimulatedOptions options;
+  options.fixed = measure_fixed_costs(model, layers, kHalf);
+  options.limits = {
+      .slots = 8, .passes = 4, .rows = 1024, .output_rows = 8, .context = 4096, .blocks = 512};
+  options.prefill_cores = options.decode_cores = kHalf;
+  FakeClock clock;
+  SimulatedExecutor device({&all, &half, &half}, clock, options);
+  const std::vector<BlockId> blocks(64);
+  const std::vector<TokenId> tokens(512);
+  std::array<Pass, 2> passes;
+  std::array<Quantum, 2> quanta;
+  passes[0].segments.push_back({.first_position = kPrompt.first,
+                                .rows = kPrompt.rows,
+                                .row_class = RowClass::kPrefill,
+                                .tokens = tokens,
+                                .targets = {},
+                                .blocks = blocks});
+  for (int i = 0; i < kStreams.streams; ++i) {
+    passes[1].segments.push_back({.slot = i,
+                                  .first_position = kStreams.context - 1,
+                                  .rows = 1,
+                                  .tokens = {},
+                                  .outputs = Outputs::kLast,
+                                  .targets = {},
+                                  .blocks = blocks});
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    quanta[i].id = i;
+    quanta[i].passes = {&passes[i]};
+    quanta[i].layer_end = layers.layers;
+  }
+  device.start(Group::kPrefill, quanta[0]);
+  device.start(Group::kDecode, quanta[1]);
+  for (int i = 0; i < 2; ++i) {
+    Completion completion;
+    ASSERT_TRUE(device.wait(TimePoint::max(), completion));
+    const double end = ends[completion.quantum];
+    EXPECT_NEAR(seconds(completion.end - completion.start), end, 0.06 * end) << completion.quantum;
+  }
 }
 
 }  // namespace

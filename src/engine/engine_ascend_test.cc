@@ -88,11 +88,11 @@ std::vector<Request> some_requests(int count) {
   std::mt19937 random(7);
   for (int i = 0; i < count; ++i) {
     Request request;
-    const int length = i == 2 ? 1 : 20 + 17 * (i % 5);
+    const int length = i == 2 ? 1 : 9 + 14 * (i % 5);
     for (int t = 0; t < length; ++t) {
       request.prompt.push_back(static_cast<TokenId>(random() % 512));
     }
-    request.max_tokens = 10 + i % 4;
+    request.max_tokens = 5 + i % 4;
     request.seed = random();
     request.sampling.temperature = i % 2 == 0 ? 0.0F : 0.9F;
     request.sampling.top_p = 0.95F;
@@ -140,13 +140,13 @@ TEST(EngineOnTheTwin, EveryModeGivesTheBitsOfARequestAlone) {
 
 // Prompts, streams and followers on both groups, and requests that wait for a slot.
 TEST(EngineOnTheTwin, ACoreThatFailsTakesOnlyWhatItHeld) {
-  const auto requests = some_requests(10);
+  const auto requests = some_requests(8);
   const auto alone = play_alone(requests);
   for (const int core : {0, 2}) {
     SCOPED_TRACE(core);
     Host host({.mode = Mode::kSplit, .seed = 9, .prefill_cores = 2, .decode_cores = 1, .slots = 4});
     twin::acl_device().set_injection(
-        twin::Injection{.core = core, .sub_core = 1, .instruction = 20000});
+        twin::Injection{.core = core, .sub_core = 1, .instruction = 9000});
     std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (const Request& request : requests) sinks.push_back(host.submit(request));
     int failed = 0;

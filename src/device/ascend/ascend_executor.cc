@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ using weft_ascend::TeamKind;
 namespace {
 
 constexpr int kTileRows = 64;
+constexpr int64_t kNotPublished = std::numeric_limits<int64_t>::max();
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -256,7 +258,7 @@ void AscendExecutor::start(Group group, const Quantum& quantum) {
   r.started = now();
   r.outputs.clear();
   r.turn = 0;
-  r.numbers = {};
+  r.numbers.fill(kNotPublished);
   r.reached = false;
   r.failure.reset();
   Status status = prepare(group, quantum);
@@ -294,6 +296,7 @@ Status AscendExecutor::prepare(Group group, const Quantum& quantum) {
 
 Status AscendExecutor::publish(Group group) {
   Running& r = running(group);
+  r.numbers.fill(kNotPublished);
   for (const int ring : rings_of(group, options_.split())) {
     WEFT_ASSIGN(r.numbers[static_cast<size_t>(ring)],
                 resident_->publish(ring, static_cast<TeamKind>(group), r.memory.address()));
@@ -306,7 +309,7 @@ bool AscendExecutor::reached(Group group) const {
   if (r == nullptr || !r->live()) return r != nullptr && r->reached;
   for (const int ring : rings_of(group, options_.split())) {
     const auto index = static_cast<size_t>(ring);
-    if (r->numbers[index] == 0 || progress_[index].quanta < r->numbers[index]) return false;
+    if (progress_[index].quanta < r->numbers[index]) return false;
   }
   return true;
 }
@@ -375,6 +378,7 @@ Result<bool> AscendExecutor::finish_turn(Group group) {
 // Outputs [first, first + count), whose logits lie at the beginning of the group's.
 Status AscendExecutor::draw(Group group, int first, int count) {
   Running& r = running(group);
+  r.outputs.resize(static_cast<size_t>(first));  // after an error it comes here again
   results_.resize(static_cast<size_t>(count));
   WEFT_RETURN_IF_ERROR(
       r.memory.read(r.tables.results_offset() + static_cast<uint64_t>(first) * sizeof(SampleResult),
@@ -476,7 +480,10 @@ void AscendExecutor::share_time(Group group, TimePoint end, Completion& completi
   for (const int ring : rings_of(group, options_.split())) {
     if (!r.live()) continue;
     const auto cycles = resident_->cycles(ring);
-    if (!cycles.ok()) continue;
+    if (!cycles.ok()) {
+      lose(cycles.error().message);
+      break;
+    }
     Resident::Cycles& before = cycles_[static_cast<size_t>(ring)];
     operators += static_cast<double>(cycles->operators - before.operators);
     barriers += static_cast<double>(cycles->barriers - before.barriers);

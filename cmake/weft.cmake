@@ -34,10 +34,11 @@ if(WEFT_TESTS)
   add_custom_target(unit_tests)  # all of them, without the program
 endif()
 
-# weft_library(NAME [DEPS folders and targets...])
-# All *.cc below the folder but *_test.cc form the library weft_NAME; the *_test.cc form NAME_test.
+# weft_library(NAME [NO_THREADS] [DEPS folders and targets...])
+# All *.cc below the folder but *_test.cc form the library weft_NAME; the *_test.cc form NAME_test. NO_THREADS: it starts
+# none, so there is nothing to test under the thread sanitizer.
 function(weft_library name)
-  cmake_parse_arguments(arg "" "" "DEPS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "NO_THREADS" "" "DEPS;TEST_DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc *.h)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -45,6 +46,9 @@ function(weft_library name)
   add_library(weft_${name} STATIC ${sources})
   set_target_properties(weft_${name} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(weft_${name} PUBLIC weft_options ${arg_DEPS})
+  if(WEFT_SANITIZE STREQUAL "thread" AND arg_NO_THREADS)
+    return()
+  endif()
   if(WEFT_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE weft_${name} ${arg_TEST_DEPS} GTest::gmock GTest::gtest_main)

@@ -365,6 +365,7 @@ void SubCore::RewindIfNeeded() {
   for (const uint32_t number : sequence_) needed |= number > kRewind;
   if (!needed) return;
   for (Shadow& shadow : shadows_) shadow.Rewind();
+  machine_.shadow.Clear();
   sequence_.fill(1);
   for (Clock& clock : clocks_) clock.ended.fill(1);
   for (Flag& flag : flags_) flag.clock.ended.fill(1);

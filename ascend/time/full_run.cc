@@ -1,6 +1,7 @@
 #include "time/full_run.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "kernels/prefill_kernel.h"
@@ -75,8 +76,8 @@ class Builder {
     pass.sends = pass.follows = -1;
     d.pass_table = Put(pass);
     d.block_table = address(bench_.Table(blocks_));
-    std::vector<int32_t> output_rows;
-    for (int i = 0; i < quantum_.streams; ++i) output_rows.push_back(quantum_.rows + i);
+    std::vector<int32_t> output_rows(static_cast<size_t>(quantum_.streams));
+    std::iota(output_rows.begin(), output_rows.end(), quantum_.rows);
     d.output_rows = address(bench_.Table(output_rows));
     SampleRow row{};
     row.target = -1;
@@ -172,8 +173,8 @@ class Builder {
     model.embedding = Halves(int64_t{shape_.vocab} * shape_.hidden);
     model.final_norm = Floats(shape_.hidden);
     model.head = Matrix(shape_.hidden, model.vocab, false);
-    std::vector<LayerWeights> layers;
-    for (int i = 0; i < shape_.layers; ++i) layers.push_back(Layer());
+    std::vector<LayerWeights> layers(static_cast<size_t>(shape_.layers));
+    for (LayerWeights& layer : layers) layer = Layer();
     model.layer_weights = Put(layers);
     model.rope_cos = Floats(int64_t{longest()} * shape_.head_dim / 2);
     model.rope_sin = Floats(int64_t{longest()} * shape_.head_dim / 2);

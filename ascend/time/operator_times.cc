@@ -295,7 +295,7 @@ OperatorTime OperatorTimes::Store(int rows, bool queries, bool keys) {
     weft_ascend::RotaryStoreArgs args{};
     std::vector<int32_t> places(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) places[static_cast<size_t>(i)] = i;
-    const auto blocks = static_cast<uint64_t>(count / weft_ascend::kBlockPositions + 1);
+    const auto blocks = static_cast<uint64_t>(count) / weft_ascend::kBlockPositions + 1;
     args.qkv = bench_.Tensor(uint64_t{4} * count * shape_.qkv(), true);
     if (shape_.qkv_bias) args.bias = bench_.Tensor(uint64_t{4} * shape_.qkv());
     if (shape_.qk_norm) {
@@ -416,8 +416,8 @@ OperatorTime OperatorTimes::SimulatePrefill(int first, int rows) {
 }
 
 OperatorTime OperatorTimes::SimulateDecode(int rows, int context) {
-  std::vector<weft_ascend::AttentionSegment> segments;
-  for (int i = 0; i < rows; ++i) segments.push_back({i, 1, context - 1, 0});
+  std::vector<weft_ascend::AttentionSegment> segments(static_cast<size_t>(rows));
+  for (int i = 0; i < rows; ++i) segments[static_cast<size_t>(i)] = {i, 1, context - 1, 0};
   const auto args = attention_args(bench_, shape_, cores_, segments, blocks_of(context));
   OperatorTime time = Time<&RunDecode>(args);
   return time += Time<&RunMerge>(args);

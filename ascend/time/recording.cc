@@ -13,12 +13,16 @@ uint64_t line_of(uint64_t place) { return place / kLineBytes + 1; }  // 0 is non
 
 using Issue = twin::Instruction::Kind;
 
+size_t program_of(const twin::Issued& issued) {
+  return static_cast<size_t>(issued.core) * kProgramsOfCore + static_cast<size_t>(issued.sub_core);
+}
+
 }  // namespace
 
 Recorder::Recorder(const ChipModel& model) : model_(model) {}
 
 Record* Recorder::Add(Record::Kind kind, const twin::Issued& issued, double cycles) {
-  const auto index = static_cast<size_t>(issued.core * kProgramsOfCore + issued.sub_core);
+  const auto index = program_of(issued);
   auto& records = recording_.programs[index];
   programs_[index].polled = 0;
   Record& record = records.emplace_back();
@@ -29,7 +33,7 @@ Record* Recorder::Add(Record::Kind kind, const twin::Issued& issued, double cycl
 }
 
 void Recorder::OnIssue(const twin::Issued& issued) {
-  const auto index = static_cast<size_t>(issued.core * kProgramsOfCore + issued.sub_core);
+  const auto index = program_of(issued);
   if (index >= programs_.size()) {
     programs_.resize((static_cast<size_t>(issued.core) + 1) * kProgramsOfCore);
     recording_.programs.resize(programs_.size());
@@ -105,7 +109,7 @@ uint32_t Recorder::Publication(Program& program, uint64_t line, bool again) {
 }
 
 void Recorder::AddLoad(const twin::Issued& issued) {
-  const auto index = static_cast<size_t>(issued.core * kProgramsOfCore + issued.sub_core);
+  const auto index = program_of(issued);
   Program& program = programs_[index];
   const uint64_t line = line_of(issued.place);
   uint64_t& held = program.cached[line % kCacheLines];
@@ -133,7 +137,7 @@ void Recorder::AddLoad(const twin::Issued& issued) {
 }
 
 void Recorder::AddStore(const twin::Issued& issued) {
-  const auto index = static_cast<size_t>(issued.core * kProgramsOfCore + issued.sub_core);
+  const auto index = program_of(issued);
   Program& program = programs_[index];
   const uint64_t line = line_of(issued.place);
   uint64_t& held = program.cached[line % kCacheLines];
@@ -147,7 +151,7 @@ void Recorder::AddStore(const twin::Issued& issued) {
 }
 
 void Recorder::AddRefresh(const twin::Issued& issued) {
-  const auto index = static_cast<size_t>(issued.core * kProgramsOfCore + issued.sub_core);
+  const auto index = program_of(issued);
   Program& program = programs_[index];
   const uint64_t line = line_of(issued.place);
   uint64_t& held = program.cached[line % kCacheLines];

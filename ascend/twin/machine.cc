@@ -31,19 +31,22 @@ void* GlobalMemory::Allocate(uint64_t bytes) {
   // A NaN as half and as float; only what is small enough to be worth it.
   std::memset(memory, 0x7f, std::min<uint64_t>(rounded, uint64_t{16} << 20));
   used_ += rounded;
-  ranges_[memory] = {memory, bytes, true, TakePlace(bytes)};
+  const uint64_t place = TakePlace();
+  ranges_[memory] = {memory, bytes, true, place};
   return memory;
 }
 
-uint64_t GlobalMemory::TakePlace(uint64_t bytes) {
-  const uint64_t place = next_place_;
-  next_place_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return place;
+// Behind all ranges there are, so that what was removed again leaves no trace.
+uint64_t GlobalMemory::TakePlace() const {
+  uint64_t place = 0;
+  for (const auto& [start, range] : ranges_) place = std::max(place, range.place + range.bytes);
+  return (place + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 void GlobalMemory::Add(void* memory, uint64_t bytes) {
   auto* start = static_cast<uint8_t*>(memory);
-  ranges_[start] = {start, bytes, false, TakePlace(bytes)};
+  const uint64_t place = TakePlace();
+  ranges_[start] = {start, bytes, false, place};
 }
 
 bool GlobalMemory::Remove(void* memory, bool owned) {

@@ -38,8 +38,7 @@ class GlobalMemory {
 
  private:
   uint64_t capacity_, used_ = 0;
-  uint64_t next_place_ = 0;
-  uint64_t TakePlace(uint64_t bytes);
+  uint64_t TakePlace() const;
   std::map<const uint8_t*, GlobalRange> ranges_;
 };
 

@@ -93,8 +93,7 @@ std::string simulate_svg(std::span<const SimulateRow> rows) {
       lines[1][r.settings.mode].push_back({x, r.figures.ttft_mean.value_or(0)});
       lines[2][r.settings.mode].push_back({x, 1e3 * r.figures.all.max});
     }
-    const std::string name = chip + ", " + model + ": ";
-    text += chart(70, top, name + "tokens a second by requests in flight", "", lines[0]);
+    text += chart(70, top, fmt::format("{}, {}: tokens a second", chip, model), "", lines[0]);
     text += chart(450, top, "mean time to the first token", "s", lines[1]);
     text += chart(830, top, "largest gap of a stream", "ms", lines[2]);
     top += kRow;

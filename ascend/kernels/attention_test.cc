@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "attention_testing.h"
 #include "barrier.h"
+#include "kernel_testing.h"
 #include "twin.h"
 
 namespace weft_ascend {
@@ -23,7 +23,7 @@ const std::vector<int32_t> kSizes = {1, 15, 16, 17, 63, 64, 65, 127, 128, 511, 5
 
 // ---- Against the reference, for each head size and group.
 
-class AttentionShapes : public testing::TestWithParam<std::tuple<int32_t, int32_t>> {
+class AttentionShapes : public ::testing::TestWithParam<std::tuple<int32_t, int32_t>> {
  protected:
   Shape shape() const {
     const auto [head_dim, group] = GetParam();
@@ -75,8 +75,8 @@ TEST_P(AttentionShapes, DecodeGivesThePrefillRowsBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(HeadSizesAndGroups, AttentionShapes,
-                         testing::Combine(testing::Values(16, 32, 64, 80, 128),
-                                          testing::Values(1, 3, 4)));
+                         ::testing::Combine(::testing::Values(16, 32, 64, 80, 128),
+                                            ::testing::Values(1, 3, 4)));
 
 // ---- A row's bits depend on the row alone.
 
@@ -121,15 +121,12 @@ TEST(Attention, WhereBlocksLieMakesNoDifference) {
   }
 }
 
-// WEFT_TWIN_SEEDS: how many instead of 50.
 TEST(Attention, SeedsGiveTheSameBits) {
-  const char* wanted = std::getenv("WEFT_TWIN_SEEDS");
-  const int seeds = wanted != nullptr ? std::atoi(wanted) : 50;
   const Sequence sequence = MakeSequence(kSmall, 530, 7);
   const std::vector<Part> parts = {
       {&sequence, 0, 25}, {&sequence, 110, 19}, {&sequence, 500, 30}, {&sequence, 529, 1}};
   const Results results = Attend(kSmall, parts, {.blocks = 2});
-  for (int seed = 2; seed <= seeds; ++seed) {
+  for (int seed = 2; seed <= weft_ascend::testing::Seeds(); ++seed) {
     for (Kind kind : {Kind::kPrefill, Kind::kDecode}) {
       ASSERT_EQ(
           Attend(kSmall, parts, {.kind = kind, .blocks = 2, .seed = static_cast<uint64_t>(seed)}),

@@ -13,18 +13,13 @@
 
 #include "attention.h"
 #include "attention_shapes.h"
+#include "kernel_testing.h"
 #include "reference/attention.h"
 #include "twin.h"
 
 namespace weft_ascend::attention_testing {
 
-inline Team WholeLaunch() {
-  auto rank = static_cast<int32_t>(AscendC::GetBlockIdx());
-  if ASCEND_IS_AIV {
-    rank /= kVectorCores;
-  }
-  return {rank, static_cast<int32_t>(AscendC::GetBlockNum())};
-}
+using testing::WholeLaunch;
 
 inline void RunPrefill(AttentionArgs args) {
   AscendC::TPipe pipe;

@@ -57,7 +57,7 @@ TEST(EmbedTest, WidensTheRowsOfTokensAndOfSlots) {
 }
 
 TEST(EmbedTest, TheOrderOfExecutionDoesNotMatter) {
-  for (int seed = 1; seed <= testing::seeds(); ++seed) {
+  for (int seed = 1; seed <= testing::Seeds(); ++seed) {
     embed({5, 4112}, static_cast<uint64_t>(seed), 1 + seed % 3);
   }
 }
@@ -101,7 +101,7 @@ TEST(CopyRowsTest, GathersAndScatters) {
 }
 
 TEST(CopyRowsTest, TheOrderOfExecutionDoesNotMatter) {
-  for (int seed = 1; seed <= testing::seeds(); ++seed) {
+  for (int seed = 1; seed <= testing::Seeds(); ++seed) {
     copy_rows(5, 8208, true, true, static_cast<uint64_t>(seed), 1 + seed % 3);
   }
 }

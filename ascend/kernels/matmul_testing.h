@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <ostream>
@@ -16,18 +15,12 @@
 #include <vector>
 
 #include "device/ascend/fractal_layout.h"
+#include "kernel_testing.h"
 #include "matmul_tiling.h"
 #include "reference/matmul_reference.h"
 #include "twin.h"
 
 namespace weft_ascend::testing {
-
-// Seeds of the twin's order that a kernel is run with.
-inline int Seeds() {
-  const char* text = std::getenv("WEFT_TWIN_SEEDS");
-  const int seeds = text == nullptr ? 0 : std::atoi(text);
-  return seeds > 0 ? seeds : 50;
-}
 
 inline weft::twin::Options Cores(int cores, uint64_t seed) {
   weft::twin::Options options;
@@ -35,15 +28,6 @@ inline weft::twin::Options Cores(int cores, uint64_t seed) {
   options.chip.cores = cores;
   options.seed = seed;
   return options;
-}
-
-// Rank and size of a kernel's team when all blocks of the launch are one.
-__aicore__ inline Team WholeLaunch() {
-  int32_t block = static_cast<int32_t>(AscendC::GetBlockIdx());
-  if ASCEND_IS_AIV {
-    block /= kVectorCores;
-  }
-  return {block, static_cast<int32_t>(AscendC::GetBlockNum())};
 }
 
 struct Shape {

@@ -147,7 +147,7 @@ TEST(AddNormTest, TheOrderOfExecutionDoesNotMatter) {
   const NormInput input({.rows = 7, .width = 4112, .bias = true});
   const Normed first = input.run(0, 7, 1, 1);
   input.check(first);
-  for (int seed = 2; seed <= testing::seeds(); ++seed) {
+  for (int seed = 2; seed <= testing::Seeds(); ++seed) {
     const Normed other = input.run(0, 7, static_cast<uint64_t>(seed), 1 + seed % 3);
     ASSERT_TRUE(testing::same_bits(first.normed, other.normed)) << "seed " << seed;
     ASSERT_TRUE(testing::same_bits(first.hidden, other.hidden)) << "seed " << seed;

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "barrier.h"
+#include "kernel_testing.h"
 #include "twin.h"
 
 namespace weft_ascend {
@@ -22,11 +22,6 @@ using weft::twin::Outcome;
 
 constexpr int64_t kSpinCap = 2000;
 constexpr int kFloats = 256;  // of a layer's data
-
-int seeds() {
-  const char* text = std::getenv("WEFT_TWIN_SEEDS");
-  return text == nullptr ? 50 : std::atoi(text);
-}
 
 Options options(uint64_t seed, int cores) {
   Options options;
@@ -169,7 +164,7 @@ ChainResult RunChain(uint64_t seed, int32_t layers, int32_t lost) {
 
 TEST(PipeLine, WhoWaitsForALayerSeesWhatWasWrittenBefore) {
   constexpr int32_t kLayers = 6;
-  for (int seed = 1; seed <= seeds(); ++seed) {
+  for (int seed = 1; seed <= weft_ascend::testing::Seeds(); ++seed) {
     const ChainResult result = RunChain(static_cast<uint64_t>(seed), kLayers, -1);
     ASSERT_EQ(result.fault, "") << "seed " << seed;
     for (int32_t layer = 0; layer < kLayers; ++layer) {
@@ -237,7 +232,7 @@ std::vector<int64_t> RunRing(uint64_t seed, int32_t blocks, int32_t rounds, int3
 
 TEST(TeamBarrier, AllProgramsOfATeamMeetInEveryRound) {
   constexpr int32_t kRounds = 4;
-  for (int seed = 1; seed <= seeds(); ++seed) {
+  for (int seed = 1; seed <= weft_ascend::testing::Seeds(); ++seed) {
     const int32_t blocks = 1 + seed % 4;
     const std::vector<int64_t> ends = RunRing(static_cast<uint64_t>(seed), blocks, kRounds, -1);
     const auto programs = static_cast<int64_t>(ends.size());

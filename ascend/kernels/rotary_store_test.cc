@@ -242,7 +242,7 @@ TEST(RotaryStoreTest, TheOrderOfExecutionDoesNotMatter) {
                            .norms = true});
   const Rotated first = input.run(1, 1);
   input.check(first);
-  for (int seed = 2; seed <= testing::seeds(); ++seed) {
+  for (int seed = 2; seed <= testing::Seeds(); ++seed) {
     const Rotated other = input.run(static_cast<uint64_t>(seed), 1 + seed % 3);
     ASSERT_TRUE(testing::same_bits(first.queries, other.queries)) << "seed " << seed;
     ASSERT_TRUE(testing::same_bits(first.pool, other.pool)) << "seed " << seed;
@@ -272,7 +272,7 @@ TEST(ClearBlocksTest, ClearsTheseBlocksAndNoOthers) {
     clear_blocks({6}, 1, head_dim, 2, 3);
     clear_blocks({}, 2, head_dim, 2, 1);
   }
-  for (int seed = 1; seed <= testing::seeds(); ++seed) {
+  for (int seed = 1; seed <= testing::Seeds(); ++seed) {
     clear_blocks({1, 6, 2}, 2, 48, static_cast<uint64_t>(seed), 1 + seed % 3);
   }
 }

@@ -337,7 +337,7 @@ TEST(SampleTest, ARowsResultDependsOnTheRowAlone) {
 TEST(SampleTest, TheOrderOfExecutionDoesNotMatter) {
   const Batch batch = mixed_batch(8300, 6);
   const std::vector<SampleResult> first = run(batch).results;
-  for (int seed = 2; seed <= testing::seeds(); ++seed) {
+  for (int seed = 2; seed <= testing::Seeds(); ++seed) {
     ASSERT_TRUE(same_results(run(batch, static_cast<uint64_t>(seed), 1 + seed % 3).results, first))
         << "seed " << seed;
   }

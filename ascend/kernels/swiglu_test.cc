@@ -90,7 +90,7 @@ TEST(SwiGluTest, TheOrderOfExecutionDoesNotMatter) {
   const SwiGluInput<half> input(6, 4112, true);
   const std::vector<half> first = input.run(0, 6, 1, 1);
   input.check(first);
-  for (int seed = 2; seed <= testing::seeds(); ++seed) {
+  for (int seed = 2; seed <= testing::Seeds(); ++seed) {
     ASSERT_TRUE(
         testing::same_bits(first, input.run(0, 6, static_cast<uint64_t>(seed), 1 + seed % 3)))
         << "seed " << seed;

@@ -30,7 +30,7 @@ struct ChainArgs {
 
 void chain(ChainArgs args) {
   AscendC::TPipe pipe;
-  const Team team = testing::whole_team();
+  const Team team = testing::WholeLaunch();
   Embed(pipe, team, args.embed);
   AddNorm(pipe, team, args.norm);
   SwiGlu<half>(pipe, team, args.swiglu);
@@ -91,7 +91,7 @@ ChainResult run_chain(uint64_t seed, int blocks) {
 TEST(VectorChainTest, OperatorsFollowEachOtherInOneKernel) {
   const ChainResult first = run_chain(1, 1);
   for (const SampleResult& sample : first.samples) EXPECT_EQ(sample.finite, 1);
-  for (int seed = 2; seed <= testing::seeds(); ++seed) {
+  for (int seed = 2; seed <= testing::Seeds(); ++seed) {
     const ChainResult other = run_chain(static_cast<uint64_t>(seed), 1 + seed % 3);
     ASSERT_TRUE(testing::same_bits(first.rows, other.rows)) << "seed " << seed;
     ASSERT_TRUE(testing::same_bits(first.gated, other.gated)) << "seed " << seed;

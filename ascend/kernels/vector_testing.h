@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <span>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "kernel_operator.h"
+#include "kernel_testing.h"
 #include "reference/vector_ops.h"
 #include "shapes.h"
 #include "team.h"
@@ -20,26 +20,11 @@
 
 namespace weft_ascend::testing {
 
-// Orders of execution that a kernel is run in.
-inline int seeds() {
-  const char* text = std::getenv("WEFT_TWIN_SEEDS");
-  return text == nullptr ? 50 : std::atoi(text);
-}
-
-// All blocks of a launch.
-inline Team whole_team() {
-  auto block = static_cast<int32_t>(AscendC::GetBlockIdx());
-  if ASCEND_IS_AIV {
-    block /= kVectorCores;  // its index counts vector cores
-  }
-  return {block, static_cast<int32_t>(AscendC::GetBlockNum())};
-}
-
 // An operator as a kernel of its own.
 template <auto kOperator, class Args>
 void run_operator(Args args) {
   AscendC::TPipe pipe;
-  kOperator(pipe, whole_team(), args);
+  kOperator(pipe, WholeLaunch(), args);
 }
 
 class Bench {

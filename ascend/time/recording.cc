@@ -98,13 +98,12 @@ void Recorder::AddCopy(const twin::Issued& issued) {
 
 // The publication that a look at the line waits for. A program that waits wants the next change:
 // how late the twin let it look says nothing.
-uint32_t Recorder::Publication(Program& program, uint64_t line, bool again) {
+uint32_t Recorder::Publication(Program& program, uint64_t line) {
   const auto found = published_.find(line);
   const auto there = found == published_.end() ? 0 : static_cast<uint32_t>(found->second.size());
   const auto [known, first] = program.seen.try_emplace(line, there);
   if (first) return there == 0 ? kNone : found->second[there - 1];
   if (known->second >= there) return kNone;
-  static_cast<void>(again);
   return found->second[known->second++];
 }
 
@@ -121,7 +120,7 @@ void Recorder::AddLoad(const twin::Issued& issued) {
   program.written[line % kCacheLines] = false;
   const bool again = program.polled == line && program.refreshed;
   if (again) recording_.programs[index].pop_back();  // the refresh; the load becomes this one
-  const uint32_t publication = Publication(program, line, again);
+  const uint32_t publication = Publication(program, line);
   Record* record = nullptr;
   if (again) {
     record = &recording_.programs[index].back();

@@ -73,7 +73,7 @@ class Recorder final : public twin::Listener {
   void AddLoad(const twin::Issued& issued);
   void AddStore(const twin::Issued& issued);
   void AddRefresh(const twin::Issued& issued);
-  uint32_t Publication(Program& program, uint64_t line, bool again);
+  uint32_t Publication(Program& program, uint64_t line);
 
   const ChipModel& model_;
   Recording recording_;

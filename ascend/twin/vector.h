@@ -8,7 +8,10 @@
 #include "checks.h"
 #include "params.h"
 #include "tensor.h"
-#include "vector_run.h"
+#include "vector_elements.h"
+#include "vector_moves.h"
+#include "vector_reduce.h"
+#include "vector_select.h"
 
 namespace AscendC {
 

@@ -259,8 +259,8 @@ TEST(AscendExecutor, SamplesOnTheDeviceAndOnTheHost) {
   on_device.top_p = 0.9F;
   SamplingParams on_host = on_device;
   on_host.top_logprobs = 3;
-  auto a = driver.open(0, on_device, {}, 7);
-  auto b = driver.open(1, on_host, {}, 7);
+  auto a = driver.open(0, on_device, {}, {}, 7);
+  auto b = driver.open(1, on_host, {}, {}, 7);
   auto c = driver.open(2);
   std::vector<Tokens> got(3);
   std::vector<Segment> segments;
@@ -281,7 +281,7 @@ TEST(AscendExecutor, SamplesOnTheDeviceAndOnTheHost) {
   EXPECT_EQ(got[0], got[1]);
   EXPECT_NE(got[0], got[2]);
   // Alone, a request has the same tokens.
-  auto again = driver.open(3, on_device, {}, 7);
+  auto again = driver.open(3, on_device, {}, {}, 7);
   EXPECT_EQ(
       driver.generate(again, Tokens(expected.prompt.begin(), expected.prompt.begin() + 30), 8),
       got[0]);

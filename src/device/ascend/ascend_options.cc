@@ -3,39 +3,9 @@
 #include <fmt/format.h>
 
 #include "ascend/kernels/shapes.h"
+#include "device/executor_limits.h"
 
 namespace weft {
-namespace {
-
-Status check_limits(const ExecutorLimits& limits, double bytes_per_block) {
-  struct Limit {
-    const char* name;
-    int value;
-    int max;
-  };
-  const Limit all[] = {
-      {"slots", limits.slots, 1 << 16},
-      {"passes", limits.passes, 1 << 16},
-      {"rows", limits.rows, 1 << 20},
-      {"output rows", limits.output_rows, 1 << 20},
-      {"context positions", limits.context, 1 << 24},
-      {"KV blocks", limits.blocks, INT32_MAX / kBlockPositions},  // places are 32 bits
-  };
-  for (const Limit& limit : all) {
-    if (limit.value >= 1 && limit.value <= limit.max) continue;
-    return Error{ErrorKind::kInvalidArgument, fmt::format("{} {}: it has to be from 1 to {}",
-                                                          limit.value, limit.name, limit.max)};
-  }
-  if (bytes_per_block * limits.blocks > 0x1p46) {
-    return Error{ErrorKind::kExhausted,
-                 fmt::format("{} KV blocks of {:.0f} bytes are more than a device can address",
-                             limits.blocks, bytes_per_block)};
-  }
-  return {};
-}
-
-}  // namespace
-
 int AscendOptions::cores_of(Group group) const {
   switch (group) {
     case Group::kAll:

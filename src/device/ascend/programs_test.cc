@@ -12,7 +12,7 @@
 #include "ascend/kernels/flag_layout.h"
 #include "device/ascend/ascend_model.h"
 #include "device/ascend/quantum_tables.h"
-#include "device/cpu/test_driver.h"
+#include "device/executor_driver_test.h"
 #include "twin.h"
 
 namespace weft {

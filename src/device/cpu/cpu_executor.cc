@@ -17,6 +17,7 @@
 #include "device/cpu/quantum_runner.h"
 #include "device/cpu/shared_state.h"
 #include "device/cpu/thread_pool.h"
+#include "device/executor_limits.h"
 
 namespace weft {
 namespace {
@@ -75,35 +76,6 @@ class CpuExecutor final : public Executor {
   TimePoint regime_since_{};
   Duration unused_{};  // core time that no group has had
 };
-
-// Holds the limits to a range in which no size of a buffer can overflow.
-Status check_limits(const ExecutorLimits& limits, double bytes_per_block) {
-  struct Limit {
-    const char* name;
-    int value;
-    int max;
-  };
-  const Limit all[] = {
-      {"slots", limits.slots, 1 << 16},
-      {"passes", limits.passes, 1 << 16},
-      {"rows", limits.rows, 1 << 24},
-      {"output rows", limits.output_rows, 1 << 24},
-      {"context positions", limits.context, 1 << 24},
-      {"KV blocks", limits.blocks, INT32_MAX},
-  };
-  for (const Limit& limit : all) {
-    if (limit.value < 1 || limit.value > limit.max) {
-      return Error{ErrorKind::kInvalidArgument, fmt::format("{} {}: it has to be from 1 to {}",
-                                                            limit.value, limit.name, limit.max)};
-    }
-  }
-  if (bytes_per_block * limits.blocks > 0x1p46) {
-    return Error{ErrorKind::kExhausted,
-                 fmt::format("{} KV blocks of {:.0f} bytes are more than a process can address",
-                             limits.blocks, bytes_per_block)};
-  }
-  return {};
-}
 
 Status check_split(const CpuOptions& options) {
   const int prefill = options.prefill_threads;

@@ -203,7 +203,7 @@ TEST_P(QuantaTest, OutputRowsReportTargetsSamplesAndTopLogprobs) {
   ASSERT_EQ(outputs.size(), expected.prompt.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const OutputRow& row = outputs[i];
-    const Logits& logits = driver.logits(static_cast<int>(i));
+    const Logits& logits = driver.logits(i);
     double sum = 0;
     for (const float x : logits) sum += std::exp(double{x});
     EXPECT_EQ(row.row, static_cast<int>(i));

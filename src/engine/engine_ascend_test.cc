@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "device/ascend/ascend_executor.h"
-#include "engine/engine.h"
-#include "engine/recording_sink_test.h"
+#include "engine/engine_host_test.h"
 #include "kernels/kernel_table.h"
 #include "model/model.h"
 #include "twin.h"
@@ -31,55 +30,38 @@ struct HostOptions {
   int slots = 8;
 };
 
+std::unique_ptr<Executor> executor_of(const Model& model, const Checkpoint& checkpoint,
+                                      const HostOptions& options) {
+  twin::Options device;
+  device.chip.cores = 3;
+  device.seed = options.seed;
+  twin::set_acl_options(device);
+  AscendOptions ascend;
+  ascend.cores = 3;
+  ascend.prefill_cores = options.prefill_cores;
+  ascend.decode_cores = options.decode_cores;
+  ascend.host_kernels = *find_kernels("ref");
+  ascend.spin_cap = 3000;
+  ascend.limits = {.slots = options.slots,
+                   .passes = 9,
+                   .rows = options.chunk_rows + options.slots,
+                   .output_rows = options.slots,
+                   .context = 192,
+                   .blocks = 24};
+  return std::move(*make_ascend_executor(model, checkpoint, ascend));
+}
+
 // The twin with a model, and an engine on it.
-class Host {
- public:
+struct Host {
   explicit Host(const HostOptions& options)
-      : checkpoint_(
+      : checkpoint(
             *Checkpoint::open(std::filesystem::path(WEFT_TEST_DATA) / "tiny/qwen2/f32.gguf")),
-        model_(*build_model(checkpoint_)) {
-    twin::Options device;
-    device.chip.cores = 3;
-    device.seed = options.seed;
-    twin::set_acl_options(device);
-    AscendOptions ascend;
-    ascend.cores = 3;
-    ascend.prefill_cores = options.prefill_cores;
-    ascend.decode_cores = options.decode_cores;
-    ascend.host_kernels = *find_kernels("ref");
-    ascend.spin_cap = 3000;
-    ascend.limits = {.slots = options.slots,
-                     .passes = 9,
-                     .rows = options.chunk_rows + options.slots,
-                     .output_rows = options.slots,
-                     .context = 192,
-                     .blocks = 24};
-    executor_ = std::move(*make_ascend_executor(model_, checkpoint_, ascend));
-    EngineOptions engine;
-    engine.mode = options.mode;
-    engine.chunk_rows = options.chunk_rows;
-    // As predicted, a pass takes about a quantum, so that it is left between layers.
-    engine.limits.itl_target = std::chrono::milliseconds(4);
-    CostModel::Costs costs;
-    costs.rows.fill(4e5);
-    engine.costs = CostModel(costs);
-    engine_ = std::make_unique<Engine>(*executor_, metrics_, clock_, engine);
-  }
+        model(*build_model(checkpoint)),
+        engine(executor_of(model, checkpoint, options), options.mode, options.chunk_rows) {}
 
-  std::shared_ptr<RecordingSink> submit(const Request& request) {
-    auto sink = std::make_shared<RecordingSink>();
-    const auto id = engine_->submit(request, sink);
-    EXPECT_TRUE(id.ok()) << id.error().message;
-    return sink;
-  }
-
- private:
-  Checkpoint checkpoint_;
-  Model model_;
-  std::unique_ptr<Executor> executor_;
-  MetricsRegistry metrics_{"weft:", "tiny"};
-  SteadyClock clock_;
-  std::unique_ptr<Engine> engine_;
+  Checkpoint checkpoint;
+  Model model;
+  EngineHost engine;
 };
 
 // Prompts of many lengths, tokens drawn on the device and on the host.
@@ -105,19 +87,9 @@ std::vector<Request> some_requests(int count) {
   return requests;
 }
 
-std::vector<std::shared_ptr<RecordingSink>> play_alone(const std::vector<Request>& requests) {
-  Host host({});
-  std::vector<std::shared_ptr<RecordingSink>> sinks;
-  for (const Request& request : requests) {
-    sinks.push_back(host.submit(request));
-    sinks.back()->wait_finished();
-  }
-  return sinks;
-}
-
 TEST(EngineOnTheTwin, EveryModeGivesTheBitsOfARequestAlone) {
   const auto requests = some_requests(6);
-  const auto alone = play_alone(requests);
+  const auto alone = Host({}).engine.play_alone(requests);
   for (const HostOptions& options : {
            HostOptions{.mode = Mode::kSerial, .seed = 2},
            HostOptions{.mode = Mode::kLayered, .seed = 3},
@@ -127,31 +99,22 @@ TEST(EngineOnTheTwin, EveryModeGivesTheBitsOfARequestAlone) {
        }) {
     SCOPED_TRACE(mode_name(options.mode));
     Host host(options);
-    std::vector<std::shared_ptr<RecordingSink>> sinks;
-    for (const Request& request : requests) sinks.push_back(host.submit(request));
-    for (size_t i = 0; i < sinks.size(); ++i) {
-      sinks[i]->wait_finished();
-      EXPECT_TRUE(same_events(sinks[i]->events(), alone[i]->events())) << "request " << i;
-      EXPECT_TRUE(same_events(sinks[i]->prompt(), alone[i]->prompt())) << "request " << i;
-      EXPECT_TRUE(same_event(sinks[i]->end(), alone[i]->end())) << "request " << i;
-    }
+    expect_same(host.engine.play_together(requests), alone);
   }
 }
 
 // Prompts, streams and followers on both groups, and requests that wait for a slot.
 TEST(EngineOnTheTwin, ACoreThatFailsTakesOnlyWhatItHeld) {
   const auto requests = some_requests(8);
-  const auto alone = play_alone(requests);
+  const auto alone = Host({}).engine.play_alone(requests);
   for (const int core : {0, 2}) {
     SCOPED_TRACE(core);
     Host host({.mode = Mode::kSplit, .seed = 9, .prefill_cores = 2, .decode_cores = 1, .slots = 4});
     twin::acl_device().set_injection(
         twin::Injection{.core = core, .sub_core = 1, .instruction = 9000});
-    std::vector<std::shared_ptr<RecordingSink>> sinks;
-    for (const Request& request : requests) sinks.push_back(host.submit(request));
+    const Sinks sinks = host.engine.play_together(requests);
     int failed = 0;
     for (size_t i = 0; i < sinks.size(); ++i) {
-      sinks[i]->wait_finished();
       const EngineEvent end = sinks[i]->end();
       if (end.reason == FinishReason::kError) {
         ++failed;
@@ -164,7 +127,7 @@ TEST(EngineOnTheTwin, ACoreThatFailsTakesOnlyWhatItHeld) {
     EXPECT_GT(failed, 0);
     EXPECT_LE(failed, 4);  // slots
     // The device goes on.
-    auto again = host.submit(requests[0]);
+    auto again = host.engine.submit(requests[0]);
     again->wait_finished();
     EXPECT_TRUE(same_events(again->events(), alone[0]->events()));
   }

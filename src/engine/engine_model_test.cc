@@ -1,6 +1,7 @@
 // The engine on the CPU executor with a model whose greedy text an independent implementation
 // computed.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,8 +12,7 @@
 #include <vector>
 
 #include "device/cpu/cpu_executor.h"
-#include "engine/engine.h"
-#include "engine/recording_sink_test.h"
+#include "engine/engine_host_test.h"
 #include "kernels/kernel_table.h"
 #include "model/model.h"
 
@@ -44,54 +44,34 @@ struct HostOptions {
   int decode_threads = 0;
 };
 
+std::unique_ptr<Executor> executor_of(const Model& model, const Checkpoint& checkpoint,
+                                      const HostOptions& options) {
+  CpuOptions cpu;
+  cpu.kernels = *find_kernels("auto");
+  cpu.threads = options.threads;
+  cpu.kv_type = options.kv_type;
+  cpu.limits = {.slots = options.slots,
+                .passes = 9,
+                .rows = options.chunk_rows + options.slots,
+                .output_rows = options.slots,
+                .context = 256,
+                .blocks = options.blocks};
+  cpu.prefill_threads = options.prefill_threads;
+  cpu.decode_threads = options.decode_threads;
+  return std::move(*make_cpu_executor(model, checkpoint, cpu));
+}
+
 // A device with the model, and an engine on it.
-class Host {
- public:
+struct Host {
   explicit Host(const HostOptions& options)
-      : checkpoint_(*Checkpoint::open(std::filesystem::path(WEFT_TEST_DATA) / "tiny" /
-                                      options.model / "f32.gguf")),
-        model_(*build_model(checkpoint_)) {
-    CpuOptions cpu;
-    cpu.kernels = *find_kernels("auto");
-    cpu.threads = options.threads;
-    cpu.kv_type = options.kv_type;
-    cpu.limits = {.slots = options.slots,
-                  .passes = 9,
-                  .rows = options.chunk_rows + options.slots,
-                  .output_rows = options.slots,
-                  .context = 256,
-                  .blocks = options.blocks};
-    cpu.prefill_threads = options.prefill_threads;
-    cpu.decode_threads = options.decode_threads;
-    executor_ = std::move(*make_cpu_executor(model_, checkpoint_, cpu));
-    EngineOptions engine;
-    engine.mode = options.mode;
-    engine.chunk_rows = options.chunk_rows;
-    // Passes are left between layers: as predicted, one takes about a quantum, however fast this
-    // machine is.
-    engine.limits.itl_target = std::chrono::milliseconds(4);
-    CostModel::Costs costs;
-    costs.rows.fill(4e5);
-    engine.costs = CostModel(costs);
-    engine_ = std::make_unique<Engine>(*executor_, metrics_, clock_, engine);
-  }
+      : checkpoint(*Checkpoint::open(std::filesystem::path(WEFT_TEST_DATA) / "tiny" /
+                                     options.model / "f32.gguf")),
+        model(*build_model(checkpoint)),
+        engine(executor_of(model, checkpoint, options), options.mode, options.chunk_rows) {}
 
-  std::shared_ptr<RecordingSink> submit(const Request& request) {
-    auto sink = std::make_shared<RecordingSink>();
-    const auto id = engine_->submit(request, sink);
-    EXPECT_TRUE(id.ok()) << id.error().message;
-    return sink;
-  }
-  double preemptions() { return metrics_.counter("num_preemptions_total", "").Value(); }
-  const Model& model() const { return model_; }
-
- private:
-  Checkpoint checkpoint_;
-  Model model_;
-  std::unique_ptr<Executor> executor_;
-  MetricsRegistry metrics_{"weft:", "tiny"};
-  SteadyClock clock_;
-  std::unique_ptr<Engine> engine_;
+  Checkpoint checkpoint;
+  Model model;
+  EngineHost engine;
 };
 
 Request greedy_request() {
@@ -129,18 +109,6 @@ std::vector<Request> eight_requests() {
   return requests;
 }
 
-// Each alone, one after the other.
-std::vector<std::shared_ptr<RecordingSink>> play_alone(const std::vector<Request>& requests,
-                                                       const HostOptions& options) {
-  Host host(options);
-  std::vector<std::shared_ptr<RecordingSink>> sinks;
-  for (const Request& request : requests) {
-    sinks.push_back(host.submit(request));
-    sinks.back()->wait_finished();
-  }
-  return sinks;
-}
-
 class EngineOnTheCpu : public testing::TestWithParam<std::tuple<std::string, KvType>> {
  protected:
   HostOptions host(HostOptions options) const {
@@ -156,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(KvTypes, EngineOnTheCpu,
 
 TEST(EngineOnACpu, GreedyTextIsTheReferences) {
   Host host({});
-  auto sink = host.submit(greedy_request());
+  auto sink = host.engine.submit(greedy_request());
   sink->wait_finished();
   EXPECT_EQ(sink->tokens(), kGreedy);
   ASSERT_EQ(sink->prompt().size(), kPrompt.size() - 1);
@@ -170,7 +138,7 @@ TEST(EngineOnACpu, GreedyTextIsTheReferences) {
 // Bitwise: every token, logprob and alternative.
 TEST_P(EngineOnTheCpu, AloneOrAmongSevenOthersIsTheSame) {
   const auto requests = eight_requests();
-  const auto alone = play_alone(requests, host({}));
+  const auto alone = Host(host({})).engine.play_alone(requests);
   const std::vector<HostOptions> hosts = {
       host({.threads = 2}),
       host({.chunk_rows = 7}),
@@ -190,22 +158,11 @@ TEST_P(EngineOnTheCpu, AloneOrAmongSevenOthersIsTheSame) {
       host({.threads = 2, .mode = Mode::kAuto, .prefill_threads = 1, .decode_threads = 1}),
   };
   for (const HostOptions& options : hosts) {
+    SCOPED_TRACE(fmt::format("chunks of {}, mode {}", options.chunk_rows, mode_name(options.mode)));
     Host host(options);
-    std::vector<std::shared_ptr<RecordingSink>> sinks;
-    sinks.reserve(requests.size());
-    for (const Request& request : requests) sinks.push_back(host.submit(request));
-    for (size_t i = 0; i < sinks.size(); ++i) {
-      sinks[i]->wait_finished();
-      EXPECT_TRUE(same_events(sinks[i]->events(), alone[i]->events()))
-          << "request " << i << ", chunks of " << options.chunk_rows << ", mode "
-          << mode_name(options.mode);
-      EXPECT_TRUE(same_events(sinks[i]->prompt(), alone[i]->prompt()))
-          << "request " << i << ", chunks of " << options.chunk_rows << ", mode "
-          << mode_name(options.mode);
-      EXPECT_TRUE(same_event(sinks[i]->end(), alone[i]->end()));
-    }
+    expect_same(host.engine.play_together(requests), alone);
     if (options.blocks == 6 && options.mode == Mode::kChunked) {
-      EXPECT_GT(host.preemptions(), 0);
+      EXPECT_GT(host.engine.preemptions(), 0);
     }
   }
 }

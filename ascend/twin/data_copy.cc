@@ -96,16 +96,6 @@ void run_out(SubCore& core, const CopyInstruction& in) {
   }
 }
 
-struct LocalCopyInstruction {
-  uint32_t to, to_stride, from, from_stride, count, length;
-};
-void run_local(SubCore& core, const LocalCopyInstruction& in) {
-  std::byte* ub = core.memory(Buffer::kUb);
-  for (uint32_t row = 0; row < in.count; ++row) {
-    std::memmove(ub + in.to + row * in.to_stride, ub + in.from + row * in.from_stride, in.length);
-  }
-}
-
 struct NdToNzInstruction {
   const uint8_t* from;
   uint32_t to;
@@ -144,7 +134,7 @@ uint64_t extent(const RowsOfBytes& rows, uint64_t stride, uint64_t length) {
   return (rows.count - 1) * stride + length;
 }
 
-Work moved(const RowsOfBytes& rows, const void* global = nullptr) {
+Work moved(const RowsOfBytes& rows, const void* global) {
   Work work;
   work.bytes = rows.count * rows.length;
   work.global = {global, static_cast<uint32_t>(rows.count), static_cast<uint32_t>(rows.length),
@@ -235,26 +225,6 @@ void copy_out(const Call& call, void* target, const LocalMemory& source, const R
   call.core.Issue<&run_out>(in, moved(rows, target));
 }
 
-void copy_local(const Call& call, const LocalMemory& target, const LocalMemory& source,
-                const RowsOfBytes& rows) {
-  if (rows.count == 0) return;
-  const auto length = static_cast<uint32_t>(rows.length);
-  RowsOfBytes from = rows, to = rows;
-  from.local_stride = rows.global_stride;  // as rows_of_blocks has them for a copy in
-  check_operand(call, "src", source, Buffer::kUb, extent(from, from.local_stride, length), 32);
-  check_operand(call, "dst", target, Buffer::kUb, extent(to, to.local_stride, length), 32);
-  call.core.Begin(PIPE_V, call.name, call.where);
-  call.core.Reads(Buffer::kUb, pieces_of(source.address, from, length), true);
-  call.core.Writes(Buffer::kUb, pieces_of(target.address, to, length));
-  const LocalCopyInstruction in{target.address,
-                                static_cast<uint32_t>(to.local_stride),
-                                source.address,
-                                static_cast<uint32_t>(from.local_stride),
-                                static_cast<uint32_t>(rows.count),
-                                length};
-  call.core.Issue<&run_local>(in, moved(rows));
-}
-
 void copy_nd_to_nz(const Call& call, const LocalMemory& target, const void* source,
                    const AscendC::Nd2NzParams& params, uint32_t element) {
   check_range(call, "ndNum", params.ndNum, 0, 4095);
@@ -282,6 +252,11 @@ void copy_nd_to_nz(const Call& call, const LocalMemory& target, const void* sour
                                  uint64_t{strips - 1} * in.to_strip +
                                  uint64_t{in.rows - 1} * in.to_row + 32;
   check_operand(call, "dst", target, Buffer::kL1, target_extent, 32);
+  check_that(call,
+             in.matrices == 1 || in.rows == 1 || in.from_row == in.row_bytes ||
+                 in.from_matrix == in.rows * in.from_row,
+             "the twin fetches several matrices of rows with gaps only if each begins where the "
+             "next row of the last one would: srcNdMatrixStride = nValue * srcDValue");
   check_that(call, in.to_matrix % 32 == 0, "dstNzMatrixStride is not a multiple of 32 bytes");
   call.core.Begin(PIPE_MTE2, call.name, call.where);
   call.core.Touches(source, uint64_t{in.matrices - 1} * in.from_matrix +
@@ -296,8 +271,8 @@ void copy_nd_to_nz(const Call& call, const LocalMemory& target, const void* sour
   }
   Work work;
   work.bytes = uint64_t{in.matrices} * in.rows * in.row_bytes;
-  work.m = in.matrices * in.rows, work.n = in.row_bytes;
-  if (in.from_row == in.row_bytes) {  // a matrix is one piece
+  work.m = in.matrices * in.rows;
+  if (in.rows == 1 || in.from_row == in.row_bytes) {  // a matrix is one piece
     work.global = {source, in.matrices, in.rows * in.row_bytes, in.from_matrix};
   } else {
     work.global = {source, in.matrices * in.rows, in.row_bytes, in.from_row};

@@ -1,5 +1,5 @@
 #pragma once
-// Copies between global memory and the private buffers (MTE2 in, MTE3 out), and within UB (V).
+// Copies between global memory and the private buffers (MTE2 in, MTE3 out).
 
 #include "checks.h"
 #include "params.h"
@@ -39,8 +39,6 @@ void copy_in(const Call& call, const LocalMemory& target, const void* source,
              const RowsOfBytes& rows, const RowPadding* padding);
 void copy_out(const Call& call, void* target, const LocalMemory& source, const RowsOfBytes& rows,
               Element element, bool unaligned);
-void copy_local(const Call& call, const LocalMemory& target, const LocalMemory& source,
-                const RowsOfBytes& rows);
 void copy_nd_to_nz(const Call& call, const LocalMemory& target, const void* source,
                    const AscendC::Nd2NzParams& params, uint32_t element);
 RowsOfBytes rows_of_blocks(const Call& call, const AscendC::DataCopyParams& params, bool in);
@@ -89,22 +87,6 @@ __aicore__ inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>
                        weft::twin::rows_of_blocks(call, repeatParams, false),
                        weft::twin::element_of<T>(), false);
 }
-template <class T>
-__aicore__ inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                                uint32_t count, Where where = Where::current()) {
-  const weft::twin::Call call{weft::twin::here(), "DataCopy", where};
-  weft::twin::copy_local(call, dst.memory(), src.memory(),
-                         weft::twin::one_row(call, uint64_t{count} * sizeof(T)));
-}
-template <class T>
-__aicore__ inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                                const DataCopyParams& repeatParams,
-                                Where where = Where::current()) {
-  const weft::twin::Call call{weft::twin::here(), "DataCopy", where};
-  weft::twin::copy_local(call, dst.memory(), src.memory(),
-                         weft::twin::rows_of_blocks(call, repeatParams, true));
-}
-
 // [nValue, dValue] row-major in global memory to L1 as columns of 32-byte wide strips (NZ).
 template <class T>
 __aicore__ inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,

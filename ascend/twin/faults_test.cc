@@ -1,5 +1,8 @@
 // Deliberate faults: each must be found, with the kernel's line.
 
+#include <array>
+#include <span>
+
 #include "twin_testing.h"
 
 namespace weft::twin {
@@ -20,7 +23,9 @@ class Faults : public testing::Test {
       Array<float> x(device, std::vector<float>(4096, 1.0f)), y(device, 4096);
       marked_line = 0;
       device.Launch<kKernel>(blocks, GM_ADDR(x), GM_ADDR(y));
-      expect_fault(device, what, marked_line, __FILE__);
+      ASSERT_EQ(device.Run(), Outcome::kFault);
+      ASSERT_NE(marked_line, 0) << "the kernel never came to its mark";
+      check_fault(device, what, marked_line, __FILE__);
       if (HasFailure()) FAIL() << "seed " << seed;
     }
   }
@@ -159,6 +164,58 @@ TEST_F(Faults, SmallProductsNeedABarrier) {
   Expect<small_products_need_a_barrier>("needs PipeBarrier<PIPE_M>");
 }
 
+// ---- Additions in global memory.
+
+// Every vector core adds a row of ones to y; block 0's first one copies another row after it.
+template <bool kAdd, bool kNone>
+void add_to_one_place(GM_ADDR, GM_ADDR y) {
+  if ASCEND_IS_AIC
+    return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  Duplicate(a, 1.0f, 64);
+  SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  if (kAdd) SetAtomicAdd<float>();
+  HERE, DataCopy(floats(y), a, 64);
+  if (kNone) SetAtomicNone();
+  if (GetBlockIdx() == 0) DataCopy(floats(y)[512], a, 64);
+}
+TEST_F(Faults, AdditionsFromSeveralCoresGetAlong) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Device device(few_cores(seed));
+    Array<float> y(device, std::vector<float>(4096, 5.0f));
+    device.Launch<add_to_one_place<true, true>>(2, GM_ADDR(y), GM_ADDR(y));
+    expect_end(device);
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(y[i], 5 + 4) << "seed " << seed;
+    for (size_t i = 512; i < 576; ++i) ASSERT_EQ(y[i], 1) << "seed " << seed;
+  }
+}
+TEST_F(Faults, CopiesWithoutSetAtomicAddAreARace) {
+  Expect<add_to_one_place<false, true>>("no flag after it that this core has waited for", 10, 2);
+}
+TEST_F(Faults, WithoutSetAtomicNoneTheNextCopyAddsToo) {
+  Device device(few_cores(1));
+  Array<float> y(device, std::vector<float>(4096, 5.0f));
+  device.Launch<add_to_one_place<true, false>>(2, GM_ADDR(y), GM_ADDR(y));
+  expect_end(device);
+  EXPECT_EQ(y[512], 6);
+}
+
+void adds_another_type(GM_ADDR, GM_ADDR y) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  Duplicate(a, 1.0f, 64);
+  SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+  SetAtomicAdd<half>();
+  HERE, DataCopy(floats(y), a, 64);
+}
+TEST_F(Faults, AdditionOfAnotherType) {
+  Expect<adds_another_type>("SetAtomicAdd was called for another type");
+}
+
 // ---- Flags.
 
 void event_id_again(GM_ADDR x, GM_ADDR) {
@@ -206,11 +263,90 @@ void reserved_flag(GM_ADDR, GM_ADDR) {
 }
 TEST_F(Faults, ReservedCrossCoreFlag) { Expect<reserved_flag>("11 to 14 belong to SyncAll"); }
 
+void waits_for_a_ninth_event(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  HERE, WaitFlag<HardEvent::MTE2_V>(8);
+}
+void waits_for_a_flag_too_many(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  HERE, CrossCoreWaitFlag(16);
+}
+// A model of time replays by these numbers, so they are checked there too.
+TEST_F(Faults, IdsAreCheckedWithoutArithmeticToo) {
+  const auto expect = [](const char* what, Kernel kernel) {
+    Options options = few_cores();
+    options.timing_only = true;
+    Device device(options);
+    const std::array<GM_ADDR, 2> none{};
+    device.Launch(kernel, 1, std::as_bytes(std::span(none)));
+    ASSERT_EQ(device.Run(), Outcome::kFault) << what;
+    check_fault(device, what, marked_line, __FILE__);
+  };
+  expect("event id 8 is not one of 0 to 7", &run_kernel<&ninth_event>);
+  expect("event id 8 is not one of 0 to 7", &run_kernel<&waits_for_a_ninth_event>);
+  expect("11 to 14 belong to SyncAll", &run_kernel<&reserved_flag>);
+  expect("flag id 16 is not one of 0 to 15", &run_kernel<&waits_for_a_flag_too_many>);
+}
+
 void unmatched_cross_set(GM_ADDR, GM_ADDR) {
   if (GetBlockIdx() != 0 || !here().is_cube()) return;
   HERE, CrossCoreSetFlag<0x2, PIPE_FIX>(3);
 }
 TEST_F(Faults, UnmatchedCrossCoreSet) { Expect<unmatched_cross_set>("more than"); }
+
+// ---- What a copy by Nd2Nz touches.
+
+// Block 0 writes the second of two rows, 64 elements on, while block 1's cube core fetches two
+// matrices of one row each from the first on.
+template <int32_t kMatrixStride, int32_t kRowStride>
+void write_beside(GM_ADDR x, GM_ADDR) {
+  constexpr int32_t kRow = 32;
+  auto rows = floats(x).ReinterpretCast<half>();
+  if (first_vector_core()) {
+    TPipe pipe;
+    auto a = local(pipe, kRow / 2);
+    Duplicate(a, 1.0f, kRow / 2);
+    SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+    WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+    HERE, DataCopy(rows[kRow * 2].ReinterpretCast<float>(), a, kRow / 2);
+    return;
+  }
+  if (ASCEND_IS_AIV || GetBlockIdx() != 1) return;
+  TPipe pipe;
+  TBuf<TPosition::A1> a1;
+  pipe.InitBuffer(a1, 2048);
+  HERE,
+      DataCopy(a1.Get<half>(), rows, Nd2NzParams(2, 1, kRow, kMatrixStride, kRowStride, 16, 1, 16));
+}
+TEST_F(Faults, ALoneRowFetchedTwiceLeavesTheNextAlone) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Device device(few_cores(seed));
+    Array<half> x(device, std::vector<half>(4096, half(1.0f)));
+    device.Launch<write_beside<0, 64>>(2, GM_ADDR(x), GM_ADDR(x));
+    expect_end(device);
+  }
+}
+TEST_F(Faults, MatricesAreFetchedFromTheirStride) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Device device(few_cores(seed));
+    Array<half> x(device, std::vector<half>(4096, half(1.0f)));
+    device.Launch<write_beside<64, 512>>(2, GM_ADDR(x), GM_ADDR(x));
+    if (device.Run() == Outcome::kFault) ++found;
+  }
+  EXPECT_GT(found, 0);  // what was read before anything was written is not remembered
+}
+
+void scattered_matrices(GM_ADDR x, GM_ADDR) {
+  if ASCEND_IS_AIV
+    return;
+  TPipe pipe;
+  TBuf<TPosition::A1> a1;
+  pipe.InitBuffer(a1, 4096);
+  HERE, DataCopy(a1.Get<half>(), floats(x).ReinterpretCast<half>(),
+                 Nd2NzParams(2, 3, 16, 512, 64, 16, 1, 256));
+}
+TEST_F(Faults, MatricesOfRowsApart) { Expect<scattered_matrices>("srcNdMatrixStride"); }
 
 // ---- Limits.
 

@@ -72,8 +72,7 @@ const GlobalRange* GlobalMemory::Find(const void* start, uint64_t bytes) const {
 }
 
 Machine::Machine(Options options)
-    : injection(options.injection),
-      options_(std::move(options)),
+    : options_(std::move(options)),
       memory_(options_.chip.hbm_bytes),
       cores_(static_cast<size_t>(std::max(1, options_.chip.cores))),
       rng_(options_.seed) {
@@ -105,7 +104,7 @@ void Machine::Raise(Fault raised) {
 // Launches are ordered after each other: nothing of the last one is held against this.
 void Machine::BeginLaunch(int blocks) {
   const size_t actors = static_cast<size_t>(blocks) * 3;
-  races_ = options_.races && !options_.timing_only && actors <= GlobalShadow::kMostActors;
+  races_ = !options_.timing_only && actors <= GlobalShadow::kMostActors;
   shadow.Clear();
   records.Clear();
   line_writers.clear();

@@ -1,5 +1,7 @@
 // Cores that talk through global memory by the flag protocol, right and wrong; hangs; determinism.
 
+#include <array>
+
 #include "twin_testing.h"
 
 namespace weft::twin {
@@ -133,8 +135,11 @@ struct Relayed {
   uint64_t trace = 0, instructions = 0;
 };
 
-Relayed run_relay(uint64_t seed, Setting setting, int blocks = 3, int cores = 3) {
-  Device device(few_cores(seed, cores));
+Relayed run_relay(uint64_t seed, Setting setting, int blocks = 3, int cores = 3,
+                  uint32_t rewind_after = 1u << 26) {
+  Options options = few_cores(seed, cores);
+  options.rewind_after = rewind_after;
+  Device device(options);
   Array<int64_t> flags(device, std::vector<int64_t>(8 * kFlagBytes, 0));
   Array<int64_t> status(device, std::vector<int64_t>(8, 0));
   Array<float> rows(device, 4 * 8 * kRow), sums(device, 4 * kRow);
@@ -174,6 +179,49 @@ TEST(Protocol, SameSeedSameRun) {
   EXPECT_NE(first.trace, other.trace);
 }
 
+// Each block's vector core writes and reads lines of its own, more than once, and cleans none, so
+// that the cache decides what goes when; the other pipe's instructions make the scheduler choose.
+constexpr int64_t kWanderedBytes = 8192;
+void wander(GM_ADDR memory) {
+  if ASCEND_IS_AIC
+    return;
+  if (GetSubBlockIdx() != 0) return;
+  TPipe pipe;
+  TBuf<> buffer;
+  pipe.InitBuffer(buffer, 256);
+  auto row = buffer.Get<float>();
+  auto words = global<int64_t>(memory, GetBlockIdx() / 2 * kWanderedBytes);
+  for (int64_t step = 0; step < 200; ++step) {
+    const int64_t at = step * step % (kWanderedBytes / 64) * 8;
+    words.SetValue(at, step);
+    Duplicate(row, static_cast<float>(words.GetValue(at)), 64);
+    PipeBarrier<PIPE_V>();
+  }
+}
+
+// With the lines in memory of the host that begins `shift` lines behind a page's start.
+uint64_t wander_from(uint64_t seed, size_t shift) {
+  constexpr size_t kBytes = 3 * kWanderedBytes;
+  alignas(4096) static std::array<uint8_t, kBytes + 4096> memory;
+  memory.fill(0);
+  Device device(few_cores(seed, 3));
+  device.Register(memory.data() + shift * 64, kBytes);
+  Trace trace;
+  device.set_listener(&trace);
+  device.Launch<wander>(3, GM_ADDR(memory.data() + shift * 64));
+  expect_end(device);
+  return trace.hash;
+}
+
+TEST(Protocol, SameSeedSameRunWhereverMemoryLies) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const uint64_t there = wander_from(seed, 0);
+    for (const size_t shift : {1u, 7u, 37u}) {
+      EXPECT_EQ(wander_from(seed, shift), there) << "seed " << seed << ", " << shift << " lines on";
+    }
+  }
+}
+
 int line_of(const char* marker);
 
 TEST(Protocol, MissingInvalidateIsFound) {
@@ -186,13 +234,16 @@ TEST(Protocol, MissingInvalidateIsFound) {
 }
 
 TEST(Protocol, MissingCleanIsFound) {
+  int found = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Relayed run = run_relay(seed, {kEndless, Flaw::kNoClean}, 2, 2);
     // What is left in the cache at the end of a kernel may happen to be written back.
     if (run.outcome == Outcome::kEnded) continue;
+    ++found;
     EXPECT_THAT(run.fault, testing::HasSubstr("deadlock"));
     EXPECT_EQ(run.line, line_of("flag.GetValue(0)"));
   }
+  EXPECT_GT(found, 0);
 }
 
 TEST(Protocol, LostSendIsADeadlockThatNamesWhoWaits) {
@@ -228,6 +279,57 @@ TEST(Protocol, DataBehindItsFlagIsFound) {
     EXPECT_EQ(run.outcome, Outcome::kFault) << "seed " << seed;
     EXPECT_THAT(run.fault, testing::HasSubstr("no flag after it that this core has waited for"));
     EXPECT_EQ(run.line, line_of("DataCopy(in, global<float>(rows"));
+  }
+}
+
+// Block 0 tells block 1 how far it is, does much more and then writes a row that it tells nobody
+// of. Block 1 reads the row when the host says so.
+void late_row(GM_ADDR flags, GM_ADDR rows) {
+  if ASCEND_IS_AIC
+    return;
+  if (GetSubBlockIdx() != 0) return;
+  TPipe pipe;
+  TBuf<> buffer;
+  pipe.InitBuffer(buffer, kRow * 4);
+  auto row = buffer.Get<float>();
+  if (GetBlockIdx() == 2) {
+    wait(flags, 0, 1, kEndless, Flaw::kNone);
+    wait(flags, 1, 1, kEndless, Flaw::kNone);
+    DataCopy(row, global<float>(rows, 3 * kRow * 4), kRow);
+    return;
+  }
+  Duplicate(row, 1.0f, kRow);
+  for (int64_t i = 0; i < 4; ++i) {
+    PipeBarrier<PIPE_ALL>();
+    DataCopy(global<float>(rows, i * kRow * 4), row, kRow);
+    if (i == 1) send(flags, 0, 1, Flaw::kNone);
+  }
+}
+
+// However often the shadows' numbers began anew meanwhile.
+TEST(Protocol, WhatIsKnownOfOthersOutlastsShortNumbers) {
+  for (const uint32_t rewind_after : {1u, 2u, 3u, 1u << 26}) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      Options options = few_cores(seed, 2);
+      options.rewind_after = rewind_after;
+      Device device(options);
+      Array<int64_t> flags(device, std::vector<int64_t>(kFlagBytes, 0));
+      Array<float> rows(device, 4 * kRow);
+      device.Launch<late_row>(2, GM_ADDR(flags), GM_ADDR(rows));
+      ASSERT_EQ(device.Step(1 << 20), Outcome::kIdle);
+      const int64_t go = 1;
+      device.Copy(GM_ADDR(flags) + kFlagBytes, &go, sizeof(go));
+      expect_fault(device, "no flag after it that this core has waited for",
+                   line_of("DataCopy(row, global<float>(rows, 3"), __FILE__);
+    }
+  }
+}
+
+TEST(Protocol, ShortNumbersThatBeginAnewAreNoFault) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Relayed run = run_relay(seed, {kEndless, Flaw::kNone}, 3, 3, 2);
+    ASSERT_EQ(run.outcome, Outcome::kEnded) << run.fault;
+    ASSERT_EQ(run.sums[0], 3) << "seed " << seed;
   }
 }
 

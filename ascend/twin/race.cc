@@ -15,7 +15,7 @@ bool ordered(const Moment& earlier, const Moment& now, const Clock& own, const K
 
 }  // namespace
 
-GlobalShadow::Page* GlobalShadow::Find(uintptr_t page, bool make) {
+GlobalShadow::Page* GlobalShadow::Find(uint64_t page, bool make) {
   if (last_ != nullptr && last_page_ == page) return last_;
   auto found = pages_.find(page);
   if (found == pages_.end()) {
@@ -28,28 +28,29 @@ GlobalShadow::Page* GlobalShadow::Find(uintptr_t page, bool make) {
 
 // Calls visit(cell, first byte, last byte within the cell, address) until it returns false.
 template <class Visit>
-void GlobalShadow::ForEachCell(const GlobalPieces& pieces, bool make, const Visit& visit) {
+void GlobalShadow::ForEachCell(const GlobalPieces& pieces, uint64_t place, bool make,
+                               const Visit& visit) {
   uint32_t count = pieces.count;
   uint64_t length = pieces.length;
   if (count > 1 && pieces.stride == length) length *= count, count = 1;
   for (uint32_t piece = 0; piece < count; ++piece) {
-    const auto start = reinterpret_cast<uintptr_t>(pieces.start) + piece * pieces.stride;
-    const uintptr_t end = start + length;
-    for (uintptr_t at = start; at < end;) {
-      const uintptr_t page_end = (at / kPageBytes + 1) * kPageBytes;
+    const uint64_t start = place + piece * pieces.stride;
+    const uint64_t end = start + length;
+    for (uint64_t at = start; at < end;) {
+      const uint64_t page_end = (at / kPageBytes + 1) * kPageBytes;
       Page* page = Find(at / kPageBytes, make);
       if (page == nullptr) {
         at = page_end;
         continue;
       }
-      const uintptr_t stop = std::min(end, page_end);
+      const uint64_t stop = std::min(end, page_end);
       while (at < stop) {
-        const uintptr_t cell_end = (at / kCellBytes + 1) * kCellBytes;
-        const uintptr_t until = std::min(stop, cell_end);
+        const uint64_t cell_end = (at / kCellBytes + 1) * kCellBytes;
+        const uint64_t until = std::min(stop, cell_end);
         Cell& cell = page->cells[at % kPageBytes / kCellBytes];
         if (!visit(cell, static_cast<uint8_t>(at % kCellBytes),
                    static_cast<uint8_t>((until - 1) % kCellBytes),
-                   reinterpret_cast<const uint8_t*>(at))) {
+                   static_cast<const uint8_t*>(pieces.start) + (at - place))) {
           return;
         }
         at = until;
@@ -59,31 +60,32 @@ void GlobalShadow::ForEachCell(const GlobalPieces& pieces, bool make, const Visi
 }
 
 Race GlobalShadow::Read(const Moment& now, const Clock& own, const Knowledge& others,
-                        const GlobalPieces& pieces) {
+                        const GlobalPieces& pieces, uint64_t place) {
   Race race;
-  ForEachCell(pieces, false, [&](Cell& cell, uint8_t first, uint8_t last, const uint8_t* at) {
-    if (cell.writer.sequence != 0 && first <= cell.last && last >= cell.first &&
-        !ordered(cell.writer, now, own, others)) {
-      race = {true, true, cell.writer, at};
-      return false;
-    }
-    for (Moment& reader : cell.readers) {
-      if (reader.sequence != 0 && reader.actor == now.actor && reader.pipe == now.pipe) {
-        reader.sequence = now.sequence;
+  ForEachCell(
+      pieces, place, false, [&](Cell& cell, uint8_t first, uint8_t last, const uint8_t* at) {
+        if (cell.writer.sequence != 0 && first <= cell.last && last >= cell.first &&
+            !ordered(cell.writer, now, own, others)) {
+          race = {true, true, cell.writer, at};
+          return false;
+        }
+        for (Moment& reader : cell.readers) {
+          if (reader.sequence != 0 && reader.actor == now.actor && reader.pipe == now.pipe) {
+            reader.sequence = now.sequence;
+            return true;
+          }
+        }
+        cell.readers[cell.next_reader] = now;
+        cell.next_reader = static_cast<uint8_t>((cell.next_reader + 1) % kReaders);
         return true;
-      }
-    }
-    cell.readers[cell.next_reader] = now;
-    cell.next_reader = static_cast<uint8_t>((cell.next_reader + 1) % kReaders);
-    return true;
-  });
+      });
   return race;
 }
 
 Race GlobalShadow::Write(const Moment& now, const Clock& own, const Knowledge& others,
-                         const GlobalPieces& pieces, bool adds) {
+                         const GlobalPieces& pieces, uint64_t place, bool adds) {
   Race race;
-  ForEachCell(pieces, true, [&](Cell& cell, uint8_t first, uint8_t last, const uint8_t* at) {
+  ForEachCell(pieces, place, true, [&](Cell& cell, uint8_t first, uint8_t last, const uint8_t* at) {
     const bool whole = first == 0 && last == kCellBytes - 1;
     if (cell.writer.sequence != 0 && first <= cell.last && last >= cell.first &&
         !(adds && cell.adds) && !ordered(cell.writer, now, own, others)) {

@@ -29,7 +29,6 @@ class Knowledge {
   Clock& of(size_t actor) { return clocks_[actor]; }
   const Clock& of(size_t actor) const { return clocks_[actor]; }
   size_t size() const { return clocks_.size(); }
-  bool empty() const { return clocks_.empty(); }
 
  private:
   std::vector<Clock> clocks_;
@@ -58,10 +57,11 @@ class GlobalShadow {
 
   // An access at `now`, when its actor knows `others` and its pipe `own`. `adds`: an atomic
   // addition, which gets along with other additions.
+  // `place`: of the first piece, see Issued.
   Race Read(const Moment& now, const Clock& own, const Knowledge& others,
-            const GlobalPieces& pieces);
+            const GlobalPieces& pieces, uint64_t place);
   Race Write(const Moment& now, const Clock& own, const Knowledge& others,
-             const GlobalPieces& pieces, bool adds);
+             const GlobalPieces& pieces, uint64_t place, bool adds);
 
  private:
   static constexpr uint64_t kCellBytes = 32, kPageBytes = 4096;
@@ -77,12 +77,12 @@ class GlobalShadow {
     std::array<Cell, kPageBytes / kCellBytes> cells;
   };
 
-  Page* Find(uintptr_t page, bool make);
+  Page* Find(uint64_t page, bool make);
   template <class Visit>
-  void ForEachCell(const GlobalPieces& pieces, bool make, const Visit& visit);
+  void ForEachCell(const GlobalPieces& pieces, uint64_t place, bool make, const Visit& visit);
 
-  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
-  uintptr_t last_page_ = 0;
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+  uint64_t last_page_ = 0;
   Page* last_ = nullptr;
 };
 

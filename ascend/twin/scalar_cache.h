@@ -28,13 +28,14 @@ class ScalarCache {
  public:
   ScalarCache() : lines_(kLines) {}
 
-  // The line's slot if it is held.
-  CacheLineState* Find(const uint8_t* line) {
-    CacheLineState& slot = lines_[Slot(line)];
+  // The line's slot if it is held. `place` is its place in global memory, which unlike its address
+  // is the same in every run.
+  CacheLineState* Find(const uint8_t* line, uint64_t place) {
+    CacheLineState& slot = SlotOf(place);
     return slot.address == line ? &slot : nullptr;
   }
   // The slot where the line belongs; who is in it must be written back first.
-  CacheLineState& SlotOf(const uint8_t* line) { return lines_[Slot(line)]; }
+  CacheLineState& SlotOf(uint64_t place) { return lines_[Slot(place)]; }
   CacheLineState& At(size_t index) { return lines_[index]; }
   const CacheLineState& At(size_t index) const { return lines_[index]; }
   void Fill(CacheLineState& slot, uint8_t* line);
@@ -43,8 +44,8 @@ class ScalarCache {
   static constexpr size_t kLines = 64;
 
  private:
-  static size_t Slot(const uint8_t* line) {
-    const auto number = reinterpret_cast<uintptr_t>(line) / kLineBytes;
+  static size_t Slot(uint64_t place) {
+    const uint64_t number = place / kLineBytes;
     return (number ^ (number >> 6) ^ (number >> 12)) % kLines;
   }
 

@@ -70,7 +70,8 @@ void Shadow::ForEachCell(const Pieces& pieces, bool unite, const Visit& visit) {
 
 Conflict Shadow::Read(pipe_t pipe, uint32_t sequence, const Clock& now, const Pieces& pieces,
                       bool must_be_written, bool own_order) {
-  Clock clock = now;
+  Clock clock = Since(now);
+  sequence -= base_[pipe];
   if (own_order) clock.ended[pipe] = std::max(clock.ended[pipe], sequence - 1);
   int slot = -1;  // the scalar unit's reads have ended when it goes on
   for (int i = 0; i < kReaders; ++i) {
@@ -90,12 +91,14 @@ Conflict Shadow::Read(pipe_t pipe, uint32_t sequence, const Clock& now, const Pi
     }
     if (slot >= 0) cell.read[slot] = sequence;
   });
+  conflict.sequence += base_[conflict.pipe];
   return conflict;
 }
 
 Conflict Shadow::Write(pipe_t pipe, uint32_t sequence, const Clock& now, const Pieces& pieces,
                        bool own_order) {
-  Clock clock = now;
+  Clock clock = Since(now);
+  sequence -= base_[pipe];
   if (own_order) clock.ended[pipe] = std::max(clock.ended[pipe], sequence - 1);
   Conflict conflict;
   // What is ordered after this write is ordered after the reads that this is ordered after.
@@ -120,6 +123,7 @@ Conflict Shadow::Write(pipe_t pipe, uint32_t sequence, const Clock& now, const P
     }
     cell = written;
   });
+  conflict.sequence += base_[conflict.pipe];
   return conflict;
 }
 
@@ -129,7 +133,21 @@ void Shadow::Forget(uint32_t bytes) {
   for (uint32_t i = 0; i < runs; ++i) runs_[i] = Run{};
 }
 
-void Shadow::Rewind() {
+void Shadow::Clear() {
+  base_ = {};
+  std::fill(runs_.begin(), runs_.end(), Run{});
+}
+
+Clock Shadow::Since(const Clock& now) const {
+  Clock clock;
+  for (int i = 0; i < kPipes; ++i) {
+    clock.ended[i] = now.ended[i] > base_[i] ? now.ended[i] - base_[i] : 0;
+  }
+  return clock;
+}
+
+void Shadow::Rewind(const std::array<uint32_t, kPipes>& last) {
+  for (int i = 0; i < kPipes; ++i) base_[i] = last[i] - 1;
   const auto rewind = [](Cell& cell) {
     const bool written = cell.write != 0;
     cell = Cell{};

@@ -2,6 +2,7 @@
 // Who wrote and read each granule of a local buffer last. With the clocks of the pipes it tells at
 // once, whatever the order of execution, whether an access is ordered after the ones it depends on.
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -38,8 +39,11 @@ class Shadow {
 
   // The first `bytes` bytes count as never written.
   void Forget(uint32_t bytes);
-  // All earlier instructions have ended: their numbers may be used again.
-  void Rewind();
+  // A new program begins, with new numbers.
+  void Clear();
+  // All instructions up to `last`, by pipe, have ended: cells need not tell them apart any more.
+  // Cells have room for 2^28 numbers after the last rewind.
+  void Rewind(const std::array<uint32_t, kPipes>& last);
 
  private:
   static constexpr int kReaders = 3;
@@ -53,6 +57,9 @@ class Shadow {
     bool uniform = true;  // else the cells have their own
   };
 
+  // A clock in numbers since the last rewind.
+  Clock Since(const Clock& now) const;
+
   // Calls visit(cell) for the cells of the pieces, whole runs of alike ones at once. Cells that
   // become alike by it are made one if `unite`.
   template <class Visit>
@@ -62,6 +69,7 @@ class Shadow {
   pipe_t readers_[kReaders];
   std::vector<Cell> cells_;
   std::vector<Run> runs_;
+  std::array<uint32_t, kPipes> base_{};  // the numbers at the last rewind, less one
 };
 
 }  // namespace weft::twin

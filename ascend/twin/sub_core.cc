@@ -13,8 +13,9 @@ SubCore* current_sub_core = nullptr;
 
 namespace {
 
+// Numbers of instructions: what a shadow has room for, and what a clock has.
+constexpr uint32_t kMostSinceBarrier = (1u << 28) - 1, kMostOfProgram = ~uint32_t{0};
 constexpr uint32_t kQuantum = 64;  // instructions between pauses of a program that need not pause
-constexpr uint32_t kRewind = 1u << 26;
 
 std::string set_again(AscendC::HardEvent event, int64_t id, const Where& before) {
   return fmt::format(
@@ -54,13 +55,13 @@ void SubCore::Start(Kernel kernel, const std::byte* arguments, int block, int bl
     // A pattern that is a NaN as half and as float.
     memory_[i].assign(capacity_[i], std::byte{0x7f});
     if (shadows_.size() < kBuffers) shadows_.emplace_back(static_cast<Buffer>(i), capacity_[i]);
-    shadows_[i].Forget(capacity_[i]);
+    shadows_[i].Clear();
   }
   for (auto& queue : queues_) queue.clear();
   queued_ = 0;
   clocks_ = {};
-  sequence_ = {};
   sequence_.fill(1);
+  rewound_ = {};
   for (Flag& flag : flags_) flag = {};
   cross_ = {}, cross_clocks_ = {};
   cross_released_.clear();
@@ -160,6 +161,11 @@ void SubCore::Begin(pipe_t pipe, const char* name, const Where& where) {
   if (timing_only_) [[unlikely]]
     return;
   const uint32_t number = ++sequence_[pipe];
+  if (number - rewound_[pipe] == kMostSinceBarrier || number == kMostOfProgram) [[unlikely]] {
+    Fail(where,
+         "more instructions of a pipe than the twin tells apart: 2^28 between two "
+         "PipeBarrier<PIPE_ALL>, 2^32 in a program");
+  }
   auto& past = past_[pipe];
   if (past.empty()) past.resize(kPast);
   past[number % kPast] = {where, name};
@@ -287,12 +293,12 @@ void SubCore::Issued(Instruction& slot, const Work& work) {
 void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) {
   const pipe_t source = event_source(event);
   Begin(source, "SetFlag", where);
+  if (id < 0 || id >= kEventIds) {
+    Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
+  }
   if (timing_only_) [[unlikely]] {
     return Tell(source, Instruction::Kind::kSetFlag, static_cast<int>(event), static_cast<int>(id),
                 {});
-  }
-  if (id < 0 || id >= kEventIds) {
-    Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
   }
   Flag& flag = this->flag(event, id);
   if (flag.balance != 0) {
@@ -315,12 +321,12 @@ void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) 
 void SubCore::WaitFlag(AscendC::HardEvent event, int64_t id, const Where& where) {
   const pipe_t target = event_target(event);
   Begin(target, "WaitFlag", where);
+  if (id < 0 || id >= kEventIds) {
+    Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
+  }
   if (timing_only_) [[unlikely]] {
     return Tell(target, Instruction::Kind::kWaitFlag, static_cast<int>(event), static_cast<int>(id),
                 {});
-  }
-  if (id < 0 || id >= kEventIds) {
-    Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
   }
   Flag& flag = this->flag(event, id);
   if (flag.balance != 1) {
@@ -359,26 +365,26 @@ void SubCore::Barrier(pipe_t pipe, const Where& where) {
   RewindIfNeeded();
 }
 
-// Numbers of instructions have 28 bits: when nothing is under way they begin anew.
+// The shadows' numbers are small: when nothing is under way they begin anew. The sub core's own go
+// on, since other cores know of them.
 void SubCore::RewindIfNeeded() {
   bool needed = false;
-  for (const uint32_t number : sequence_) needed |= number > kRewind;
+  for (int i = 0; i < kPipes; ++i) {
+    needed |= sequence_[i] - rewound_[i] > machine_.options().rewind_after;
+  }
   if (!needed) return;
-  for (Shadow& shadow : shadows_) shadow.Rewind();
-  machine_.shadow.Clear();
-  sequence_.fill(1);
-  for (Clock& clock : clocks_) clock.ended.fill(1);
-  for (Flag& flag : flags_) flag.clock.ended.fill(1);
+  for (Shadow& shadow : shadows_) shadow.Rewind(sequence_);
+  rewound_ = sequence_;
 }
 
 void SubCore::CrossCoreSet(int mode, pipe_t pipe, int64_t id, const Where& where) {
   Begin(pipe, "CrossCoreSetFlag", where);
-  if (timing_only_) [[unlikely]] {
-    return Tell(pipe, Instruction::Kind::kCrossSet, mode, static_cast<int>(id), {});
-  }
   if (id < 0 || id >= kCrossFlags) Fail(where, fmt::format("flag id {} is not one of 0 to 15", id));
   if (id >= 11 && id <= 14) {
     Fail(where, fmt::format("flag id {}: 11 to 14 belong to SyncAll", id));
+  }
+  if (timing_only_) [[unlikely]] {
+    return Tell(pipe, Instruction::Kind::kCrossSet, mode, static_cast<int>(id), {});
   }
   Clock clock = clocks_[pipe];
   clock.ended[pipe] = sequence_[pipe];
@@ -408,10 +414,10 @@ void SubCore::AddCross(int id, const Where& where) {
 
 void SubCore::CrossCoreWait(int64_t id, const Where& where) {
   Begin(PIPE_S, "CrossCoreWaitFlag", where);
+  if (id < 0 || id >= kCrossFlags) Fail(where, fmt::format("flag id {} is not one of 0 to 15", id));
   if (timing_only_) [[unlikely]] {
     return Tell(PIPE_S, Instruction::Kind::kCrossWait, 0, static_cast<int>(id), {});
   }
-  if (id < 0 || id >= kCrossFlags) Fail(where, fmt::format("flag id {} is not one of 0 to 15", id));
   where_ = where, wait_id_ = static_cast<int>(id);
   if (cross_[id] == 0) Block(State::kCross);
   --cross_[id];

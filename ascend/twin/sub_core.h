@@ -220,6 +220,7 @@ class SubCore {
   uint64_t place_ = 0;
   std::array<Clock, kPipes> clocks_;
   std::array<uint32_t, kPipes> sequence_{};
+  std::array<uint32_t, kPipes> rewound_{};  // the numbers at the shadows' last rewind
   static constexpr uint32_t kPast = 512;
   // Repeated looks before a program counts as polling, and when it may look again.
   static constexpr uint32_t kPatience = 4, kLooks = 64;

@@ -64,10 +64,10 @@ void SubCore::CheckRaces(const GlobalPieces& pieces) {
   Clock own = clocks_[pipe];
   Race race;
   if (pipe == PIPE_MTE2) {
-    race = machine_.shadow.Read(now, own, known_, pieces);
+    race = machine_.shadow.Read(now, own, known_, pieces, place_);
   } else {
     if (pipe == PIPE_FIX) own.ended[PIPE_FIX] = sequence_[PIPE_FIX];  // keeps its own order
-    race = machine_.shadow.Write(now, own, known_, pieces, atomic_ != 0);
+    race = machine_.shadow.Write(now, own, known_, pieces, place_, atomic_ != 0);
   }
   if (race.found) [[unlikely]]
     Fail(issuing_.where, DescribeRace(race));

@@ -22,14 +22,14 @@ uint64_t bits(uint64_t offset, uint64_t bytes) {
 
 }  // namespace
 
-// The line's slot, read from memory if need be.
+// The slot of the line that was touched last, read from memory if need be.
 CacheLineState& SubCore::Fetch(uint8_t* line) {
-  if (CacheLineState* held = cache_.Find(line)) return *held;
+  if (CacheLineState* held = cache_.Find(line, place_)) return *held;
   // A core sees its own writes, on their way or not.
   for (size_t i = 0; i < on_their_way_.size(); ++i) {
     if (on_their_way_[i].address == line) Land(i--);
   }
-  CacheLineState& slot = cache_.SlotOf(line);
+  CacheLineState& slot = cache_.SlotOf(place_);
   if (slot.address != nullptr && slot.dirty != 0) WriteBack(slot);
   cache_.Fill(slot, line);
   Learn(line);
@@ -52,7 +52,7 @@ void SubCore::Load(const void* address, void* value, uint32_t bytes, const Where
   if (offset + bytes > kLineBytes)
     Fail(where, "GetValue of a word that is not aligned to its size");
   uint8_t* line = line_of(address);
-  CacheLineState* slot = cache_.Find(line);
+  CacheLineState* slot = cache_.Find(line, place_);
   if (slot != nullptr && (slot->dirty & bits(offset, bytes)) == 0 &&
       std::memcmp(slot->fetched.data() + offset, address, bytes) != 0) {
     Fail(where,
@@ -125,7 +125,7 @@ void SubCore::CleanAndInvalidate(const void* address, bool all, const Where& whe
   } else {
     Touches(address, 1);
     Tell(PIPE_S, Instruction::Kind::kRefresh, 0, 0, {});
-    if (CacheLineState* slot = cache_.Find(line_of(address))) {
+    if (CacheLineState* slot = cache_.Find(line_of(address), place_)) {
       if (slot->dirty != 0) WriteBack(*slot);
       slot->address = nullptr;
     }

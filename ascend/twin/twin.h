@@ -93,9 +93,9 @@ struct Options {
   // arguments. Programs run straight through, waiting only for words in global memory; copies from
   // memory that was allocated, and not registered, do happen, since programs may read tables there.
   bool timing_only = false;
-  // Look for accesses to global memory that no flag orders (launches of at most 341 blocks).
-  bool races = true;
-  std::optional<Injection> injection;
+  // Instructions of a pipe after which a PipeBarrier<PIPE_ALL> starts the short numbers of the
+  // buffers' shadows anew; at most 2^27.
+  uint32_t rewind_after = 1u << 26;
 };
 
 // Sums over a launch for one sub core.

@@ -54,16 +54,18 @@ inline void expect_end(Device& device) {
   ASSERT_EQ(outcome, Outcome::kEnded);
 }
 
-// Fails unless they end with a fault of this file that says so, at `line` unless it is 0.
-inline void expect_fault(Device& device, const std::string& what, int line, const char* file) {
-  const Outcome outcome = device.Run();
-  ASSERT_EQ(outcome, Outcome::kFault);
+// Fails unless the launches ended with a fault of this file that says so, at `line` unless it is 0.
+inline void check_fault(const Device& device, const std::string& what, int line, const char* file) {
   ASSERT_TRUE(device.fault());
   EXPECT_THAT(device.fault()->what, testing::HasSubstr(what));
   EXPECT_EQ(device.fault()->file, short_path(file)) << device.fault()->text();
   if (line != 0) {
     EXPECT_EQ(device.fault()->line, line) << device.fault()->text();
   }
+}
+inline void expect_fault(Device& device, const std::string& what, int line, const char* file) {
+  ASSERT_EQ(device.Run(), Outcome::kFault);
+  check_fault(device, what, line, file);
 }
 
 template <class T>

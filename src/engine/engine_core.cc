@@ -114,6 +114,29 @@ void EngineCore::cancel_all() {
   deliver();
 }
 
+EngineStats EngineCore::stats() const {
+  EngineStats stats;
+  stats.running = running_;
+  stats.waiting = waiting();
+  stats.blocks_used = blocks_.held();
+  stats.blocks_cached = blocks_.cached();
+  stats.blocks_total = blocks_.total();
+  stats.steps = steps_;
+  stats.quanta = quanta_;
+  stats.missed_steps = missed_steps_;
+  stats.preemptions = preemptions_;
+  stats.itl_target = options_.limits.itl_target;
+  const CoreTime cores = usage_.cores(executor_.core_time());
+  stats.busy_core_seconds = cores.operators;
+  stats.barrier_core_seconds = cores.barriers;
+  stats.idle_core_seconds = cores.idle;
+  stats.roofline_core_seconds = usage_.roofline();
+  stats.wall_seconds = seconds(usage_.wall(clock_.now()));
+  stats.host_seconds = seconds(usage_.host());
+  stats.stall_seconds = seconds(usage_.stall());
+  return stats;
+}
+
 void EngineCore::start() {
   const TimePoint now = clock_.now();
   end_late(now);

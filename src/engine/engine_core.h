@@ -12,6 +12,7 @@
 #include "cache/block_pool.h"
 #include "device/executor.h"
 #include "engine/core_usage.h"
+#include "engine/engine.h"
 #include "engine/engine_metrics.h"
 #include "engine/engine_options.h"
 #include "engine/open_pass.h"
@@ -42,12 +43,10 @@ class EngineCore {
   int running() const { return running_; }
   int waiting() const { return static_cast<int>(live_.size()) - running_; }
   const BlockPool& blocks() const { return blocks_; }
-  const CoreUsage& usage() const { return usage_; }
-  uint64_t quanta() const { return quanta_; }
-  uint64_t steps() const { return steps_; }
-  Duration itl_target() const { return options_.limits.itl_target; }
   uint64_t missed_steps() const { return missed_steps_; }
   uint64_t preemptions() const { return preemptions_; }
+  // All but seconds_since_progress.
+  EngineStats stats() const;
 
   // In this order, again and again. start() ends requests whose time is up, plans, and starts what
   // idle groups run next; deliver() hands out events, while other cores already work; wait() and

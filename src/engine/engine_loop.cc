@@ -96,32 +96,15 @@ void Engine::Loop::handle(Message message) {
 }
 
 void Engine::Loop::publish() {
+  const EngineStats stats = core_.stats();
   const TimePoint now = clock_.now();
-  const CoreUsage& usage = core_.usage();
   MutexLock lock(mutex_);
+  stats_ = stats;
   if (core_.idle()) {
     busy_since_.reset();
   } else if (!busy_since_) {
     busy_since_ = now;
   }
-  stats_.running = core_.running();
-  stats_.waiting = core_.waiting();
-  stats_.blocks_used = core_.blocks().held();
-  stats_.blocks_cached = core_.blocks().cached();
-  stats_.blocks_total = core_.blocks().total();
-  stats_.steps = core_.steps();
-  stats_.quanta = core_.quanta();
-  stats_.missed_steps = core_.missed_steps();
-  stats_.preemptions = core_.preemptions();
-  stats_.itl_target = core_.itl_target();
-  const CoreTime cores = usage.cores(executor_.core_time());
-  stats_.busy_core_seconds = cores.operators;
-  stats_.barrier_core_seconds = cores.barriers;
-  stats_.idle_core_seconds = cores.idle;
-  stats_.roofline_core_seconds = usage.roofline();
-  stats_.wall_seconds = seconds(usage.wall(now));
-  stats_.host_seconds = seconds(usage.host());
-  stats_.stall_seconds = seconds(usage.stall());
 }
 
 }  // namespace weft

@@ -75,16 +75,19 @@ void load(const Call& call, const LocalMemory& target, const LocalMemory& source
 }  // namespace
 
 void load_fractals(const Call& call, const LocalMemory& target, const LocalMemory& source,
-                   const AscendC::LoadData2DParams& params, uint32_t element) {
-  check_that(call, !params.ifTranspose || element == 2, "only 16-bit fractals are transposed");
+                   const AscendC::LoadData2DParams& params) {
+  check_that(call, !params.ifTranspose,
+             "the twin does not emulate ifTranspose: use LoadDataWithTranspose");
   check_that(call, params.addrMode == 0, "addrMode is for copies from global memory to L1");
+  check_that(call, params.sid == 0, "sid is reserved: 0");
   load(call, target, source, params.startIndex, params.repeatTimes, params.srcStride, params.dstGap,
-       params.ifTranspose);
+       false);
 }
 
 void load_transposed(const Call& call, const LocalMemory& target, const LocalMemory& source,
                      const AscendC::LoadData2dTransposeParams& params) {
   check_that(call, params.addrMode == 0, "the twin emulates addrMode 0 only");
+  check_that(call, params.dstFracGap == 0, "dstFracGap is not for 16-bit elements: 0");
   load(call, target, source, params.startIndex, params.repeatTimes, params.srcStride, params.dstGap,
        true);
 }
@@ -131,13 +134,18 @@ void multiply(const Call& call, const LocalMemory& c, const LocalMemory& a, cons
   check_range(call, "n", params.n, 0, 4095);
   check_range(call, "k", params.k, 0, 4095);
   check_that(call, params.unitFlag == 0, "the twin does not emulate unitFlag: use M_FIX flags");
-  check_that(call, !params.cmatrixSource, "the twin does not emulate the bias table");
+  check_that(call, !params.cmatrixSource && !params.isBias,
+             "the twin does not emulate biases: cmatrixSource and isBias false");
+  check_that(call, params.fmOffset == 0, "the twin does not emulate fmOffset");
+  check_that(call, !params.enSsparse && !params.enWinogradA && !params.enWinogradB,
+             "the twin emulates dense products only: enSsparse, enWinogradA, enWinogradB false");
+  check_that(call, !params.kDirectionAlign, "kDirectionAlign is for float operands");
   if (params.m == 0 || params.n == 0 || params.k == 0) return;
   MmadInstruction in;
   in.a = a.address, in.b = b.address, in.c = c.address;
   in.m = static_cast<uint32_t>(params.m), in.n = static_cast<uint32_t>(params.n);
   in.k = static_cast<uint32_t>(params.k);
-  in.init = params.cmatrixInitVal && !params.isBias;
+  in.init = params.cmatrixInitVal;
   const uint32_t m = up_to_side(in.m), n = up_to_side(in.n), k = up_to_side(in.k);
   const uint32_t a_bytes = (in.m == 1 ? k : m * k) * 2, b_bytes = k * n * 2, c_bytes = m * n * 4;
   check_operand(call, "fm", a, Buffer::kL0a, a_bytes, 512);
@@ -160,10 +168,10 @@ namespace {
 
 struct FixpipeInstruction {
   uint8_t* to;
-  uint64_t row_stride, strip_stride;  // bytes
-  uint32_t from, from_strip;          // bytes
+  uint64_t row_stride;        // bytes
+  uint32_t from, from_strip;  // bytes
   uint32_t rows, strips;
-  bool to_half, relu;
+  bool to_half;
   uint8_t add;
 };
 
@@ -172,13 +180,10 @@ void run_fixpipe(SubCore& core, const FixpipeInstruction& in) {
   const uint32_t bytes = in.to_half ? 32 : 64;
   for (uint32_t strip = 0; strip < in.strips; ++strip) {
     const auto* from = reinterpret_cast<const float*>(l0c + strip * in.from_strip);
-    uint8_t* to = in.to + strip * in.strip_stride;
+    uint8_t* to = in.to + size_t{strip} * bytes;
     for (uint32_t row = 0; row < in.rows; ++row, from += kSide, to += in.row_stride) {
       float values[kSide];
       std::memcpy(values, from, sizeof(values));
-      if (in.relu) {
-        for (float& value : values) value = value > 0 ? value : 0;
-      }
       half halves[kSide];
       if (in.to_half) floats_to_halves(values, halves, kSide);
       store_global(to,
@@ -191,17 +196,20 @@ void run_fixpipe(SubCore& core, const FixpipeInstruction& in) {
 
 }  // namespace
 
-void fixpipe(const Call& call, void* target, const LocalMemory& source, AscendC::CO2Layout layout,
+void fixpipe(const Call& call, void* target, const LocalMemory& source,
              const AscendC::FixpipeParamsV220& params, Element element) {
-  const bool rows = layout == AscendC::CO2Layout::ROW_MAJOR;
   check_range(call, "nSize", params.nSize, 0, 4095);
-  check_range(call, "mSize", params.mSize, 0, rows ? 8192 : 65535);
+  check_range(call, "mSize", params.mSize, 0, 8192);
   check_range(call, "srcStride", params.srcStride, 0, 65535);
   check_range(call, "dstStride", params.dstStride, 1, 0xffffffff);
   check_that(call, params.nSize % kSide == 0, "nSize is not a multiple of 16");
   check_that(call, params.unitFlag == 0, "the twin does not emulate unitFlag: use M_FIX flags");
   check_that(call, !params.isChannelSplit, "the twin does not emulate isChannelSplit");
+  check_that(call, !params.reluEn, "the twin does not emulate reluEn");
   check_range(call, "ndNum (the twin emulates one matrix)", params.ndNum, 0, 1);
+  check_that(call, params.srcNdStride == 0 && params.dstNdStride == 0,
+             "srcNdStride and dstNdStride are for several matrices: 0");
+  check_that(call, params.deqScalar == 0, "deqScalar is for quantized results: 0");
   const bool to_half = element == Element::kHalf;
   check_that(call, params.quantPre == (to_half ? F322F16 : NoQuant),
              "quantPre has to be F322F16 for half and NoQuant for float");
@@ -211,29 +219,19 @@ void fixpipe(const Call& call, void* target, const LocalMemory& source, AscendC:
   in.from = source.address, in.from_strip = static_cast<uint32_t>(params.srcStride) * 64;
   in.rows = static_cast<uint32_t>(params.mSize);
   in.strips = static_cast<uint32_t>(params.nSize) / kSide;
-  in.to_half = to_half, in.relu = params.reluEn, in.add = call.core.atomic();
+  in.to_half = to_half, in.add = call.core.atomic();
   const uint32_t bytes = to_half ? 32 : 64;  // of a strip's row
-  const auto stride = static_cast<uint64_t>(params.dstStride);
-  in.row_stride = rows ? stride * (to_half ? 2 : 4) : bytes;
-  in.strip_stride = rows ? bytes : stride * 32;
+  in.row_stride = static_cast<uint64_t>(params.dstStride) * (to_half ? 2 : 4);
   check_that(call, in.add == 0 || in.add - 1 == static_cast<int>(element),
              "SetAtomicAdd was called for another type");
-  check_that(call, rows || reinterpret_cast<uintptr_t>(target) % 32 == 0,
-             "dst of an NZ copy is not at a multiple of 32 bytes");
   check_operand(call, "src", source, Buffer::kL0c,
                 uint64_t{in.strips - 1} * in.from_strip + uint64_t{in.rows} * 64, 64);
   call.core.Begin(PIPE_FIX, call.name, call.where);
-  call.core.Touches(target,
-                    (in.rows - 1) * in.row_stride + (in.strips - 1) * in.strip_stride + bytes);
+  call.core.Touches(target, (in.rows - 1) * in.row_stride + in.strips * bytes);
   call.core.Reads(Buffer::kL0c, {in.from, in.rows * 64, in.from_strip, in.strips}, true);
   Work work;
   work.bytes = uint64_t{in.rows} * in.strips * bytes;
-  if (rows) {
-    work.global = {target, in.rows, in.strips * bytes, in.row_stride};
-  } else {
-    work.global = {target, in.strips, in.rows * bytes, in.strip_stride};
-  }
-  work.m = in.rows, work.n = in.strips * kSide;
+  work.global = {target, in.rows, in.strips * bytes, in.row_stride};
   call.core.Issue<&run_fixpipe>(in, work);
 }
 

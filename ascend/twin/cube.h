@@ -10,12 +10,12 @@
 namespace weft::twin {
 
 void load_fractals(const Call& call, const LocalMemory& target, const LocalMemory& source,
-                   const AscendC::LoadData2DParams& params, uint32_t element);
+                   const AscendC::LoadData2DParams& params);
 void load_transposed(const Call& call, const LocalMemory& target, const LocalMemory& source,
                      const AscendC::LoadData2dTransposeParams& params);
 void multiply(const Call& call, const LocalMemory& c, const LocalMemory& a, const LocalMemory& b,
               const AscendC::MmadParams& params);
-void fixpipe(const Call& call, void* target, const LocalMemory& source, AscendC::CO2Layout layout,
+void fixpipe(const Call& call, void* target, const LocalMemory& source,
              const AscendC::FixpipeParamsV220& params, Element element);
 
 }  // namespace weft::twin
@@ -28,7 +28,7 @@ __aicore__ inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>&
                                 const LoadData2DParams& loadDataParams,
                                 Where where = Where::current()) {
   weft::twin::load_fractals({weft::twin::here(), "LoadData", where}, dst.memory(), src.memory(),
-                            loadDataParams, sizeof(T));
+                            loadDataParams);
 }
 
 // The same for squares of 16 x 16 halves, each transposed.
@@ -54,15 +54,16 @@ __aicore__ inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm,
                        filter.memory(), mmadParams);
 }
 
-// L0C to global memory, as rows of dstStride elements (ROW_MAJOR) or in strips of 16 (NZ).
+// L0C to global memory, as rows of dstStride elements.
 template <class T, class U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 __aicore__ inline void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src,
                                const FixpipeParamsV220& intriParams,
                                Where where = Where::current()) {
+  static_assert(config.format == CO2Layout::ROW_MAJOR, "the twin copies to rows only");
   static_assert(std::is_same_v<U, float>, "L0C holds floats in the twin");
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, half>, "to float or half");
   weft::twin::fixpipe({weft::twin::here(), "Fixpipe", where}, dst.GetPhyAddr(), src.memory(),
-                      config.format, intriParams, weft::twin::element_of<T>());
+                      intriParams, weft::twin::element_of<T>());
 }
 
 }  // namespace AscendC

@@ -1,6 +1,5 @@
 // The way of a multiplication: rows to L1 as NZ, fractals to L0, Mmad, Fixpipe, at sizes around 16.
 
-#include <chrono>
 #include <cmath>
 
 #include "compute.h"

@@ -165,6 +165,7 @@ RowsOfBytes rows_of_bytes(const Call& call, const AscendC::DataCopyExtParams& pa
   check_range(call, "blockLen", params.blockLen, 0, 2097151);
   check_range(call, "srcStride", params.srcStride, 0, 0xffffffff);
   check_range(call, "dstStride", params.dstStride, 0, 0xffffffff);
+  check_that(call, params.rsv == 0, "rsv is reserved: 0");
   check_that(call, params.blockLen % element == 0, "blockLen is not a number of whole elements");
   RowsOfBytes rows;
   rows.count = params.blockLen == 0 ? 0 : static_cast<uint64_t>(params.blockCount);

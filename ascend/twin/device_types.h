@@ -8,9 +8,6 @@
 #define __global__
 #define __aicore__
 #define __gm__
-#define __ubuf__
-#define __cbuf__
-#define __mix__(cube, vector)
 
 using GM_ADDR = uint8_t*;
 
@@ -103,7 +100,6 @@ enum class TPosition : uint8_t {
   VECOUT,
   VECCALC,
 };
-using QuePosition = TPosition;
 
 enum class RoundMode : uint8_t {
   CAST_NONE,
@@ -117,11 +113,7 @@ enum class RoundMode : uint8_t {
 
 enum class CMPMODE : uint8_t { LT, GT, EQ, LE, GE, NE };
 
-enum class SELMODE : uint8_t {
-  VSEL_CMPMASK_SPR,
-  VSEL_TENSOR_SCALAR_MODE,
-  VSEL_TENSOR_TENSOR_MODE,
-};
+enum class SELMODE : uint8_t { VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
 
 enum class ReduceOrder : uint8_t {
   ORDER_VALUE_INDEX,
@@ -138,16 +130,7 @@ enum class CO2Layout : uint8_t { NZ, ROW_MAJOR };
 struct FixpipeConfig {
   CO2Layout format;
 };
-inline constexpr FixpipeConfig CFG_NZ = {CO2Layout::NZ};
 inline constexpr FixpipeConfig CFG_ROW_MAJOR = {CO2Layout::ROW_MAJOR};
-
-inline constexpr int32_t ONE_BLK_SIZE = 32;
-inline constexpr int32_t ONE_REPEAT_BYTE_SIZE = 256;
-
-template <class T>
-__aicore__ inline T CeilDivision(T value, T divisor) {
-  return divisor == 0 ? value : (value + divisor - 1) / divisor;
-}
 
 }  // namespace AscendC
 

@@ -406,6 +406,99 @@ void too_many_fractals(GM_ADDR, GM_ADDR) {
 }
 TEST_F(Faults, RepeatOver255OfFractals) { Expect<too_many_fractals>("repeatTimes is 300"); }
 
+// ---- Settings that the twin does not emulate are refused, never passed over.
+
+enum class Setting : int32_t {
+  kBias,
+  kOffset,
+  kSparse,
+  kWinograd,
+  kDirection,
+  kSid,
+  kTransposed,
+  kFractalGap,
+  kRelu,
+  kScale,
+  kMatrixStride,
+};
+template <Setting kSetting>
+void unusual(GM_ADDR, GM_ADDR y) {
+  if ASCEND_IS_AIV
+    return;
+  TPipe pipe;
+  TBuf<TPosition::A1> a1;
+  TBuf<TPosition::A2> a2;
+  TBuf<TPosition::B2> b2;
+  TBuf<TPosition::CO1> co1;
+  pipe.InitBuffer(a1, 512);
+  pipe.InitBuffer(a2, 512);
+  pipe.InitBuffer(b2, 512);
+  pipe.InitBuffer(co1, 1024);
+  LoadData2DParams load(0, 1, 1, 0, 0, false, 0);
+  if (kSetting == Setting::kSid) load.sid = 1;
+  if (kSetting == Setting::kTransposed) load.ifTranspose = true;
+  HERE, LoadData(a2.Get<half>(), a1.Get<half>(), load);
+  LoadData2dTransposeParams turned(0, 1, 1, 0, 0, 0);
+  if (kSetting == Setting::kFractalGap) turned.dstFracGap = 1;
+  HERE, LoadDataWithTranspose(b2.Get<half>(), a1.Get<half>(), turned);
+  PipeBarrier<PIPE_ALL>();
+  MmadParams product(16, 16, 16, 0, false, true);
+  if (kSetting == Setting::kBias) product.isBias = true;
+  if (kSetting == Setting::kOffset) product.fmOffset = 1;
+  if (kSetting == Setting::kSparse) product.enSsparse = true;
+  if (kSetting == Setting::kWinograd) product.enWinogradB = true;
+  if (kSetting == Setting::kDirection) product.kDirectionAlign = true;
+  HERE, Mmad(co1.Get<float>(), a2.Get<half>(), b2.Get<half>(), product);
+  PipeBarrier<PIPE_ALL>();
+  FixpipeParamsV220 out(16, 16, 16, 16, false);
+  if (kSetting == Setting::kRelu) out.reluEn = true;
+  if (kSetting == Setting::kScale) out.deqScalar = 1;
+  if (kSetting == Setting::kMatrixStride) out.srcNdStride = 1;
+  HERE, Fixpipe(floats(y), co1.Get<float>(), out);
+}
+TEST_F(Faults, UnusualSettings) {
+  Expect<unusual<Setting::kSid>>("sid", 1);
+  Expect<unusual<Setting::kTransposed>>("ifTranspose", 1);
+  Expect<unusual<Setting::kFractalGap>>("dstFracGap", 1);
+  Expect<unusual<Setting::kBias>>("isBias", 1);
+  Expect<unusual<Setting::kOffset>>("fmOffset", 1);
+  Expect<unusual<Setting::kSparse>>("enSsparse", 1);
+  Expect<unusual<Setting::kWinograd>>("enWinogradB", 1);
+  Expect<unusual<Setting::kDirection>>("kDirectionAlign", 1);
+  Expect<unusual<Setting::kRelu>>("reluEn", 1);
+  Expect<unusual<Setting::kScale>>("deqScalar", 1);
+  Expect<unusual<Setting::kMatrixStride>>("srcNdStride", 1);
+}
+
+void reserved_field(GM_ADDR x, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64);
+  HERE, DataCopyPad(a, floats(x), {1, 12, 0, 0, 1}, DataCopyPadExtParams<float>{false, 0, 0, 0.0f});
+}
+TEST_F(Faults, ReservedFieldOfACopy) { Expect<reserved_field>("rsv is reserved"); }
+
+template <class To, class From, RoundMode kMode>
+void round_mode(GM_ADDR, GM_ADDR) {
+  if (!first_vector_core()) return;
+  TPipe pipe;
+  auto a = local(pipe, 64), b = local(pipe, 64);
+  Duplicate(a, 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  HERE, Cast(b.ReinterpretCast<To>(), a.ReinterpretCast<From>(), kMode, 64);
+}
+TEST_F(Faults, RoundModesThatTheConversionDoesNotTake) {
+  Expect<round_mode<int32_t, float, RoundMode::CAST_NONE>>("takes CAST_RINT", 1);
+  Expect<round_mode<int32_t, float, RoundMode::CAST_ODD>>("takes CAST_RINT", 1);
+  Expect<round_mode<float, float, RoundMode::CAST_NONE>>("takes CAST_RINT", 1);
+  Expect<round_mode<float, int32_t, RoundMode::CAST_ODD>>("takes CAST_NONE, RINT", 1);
+  Expect<round_mode<int8_t, half, RoundMode::CAST_ODD>>("takes CAST_NONE, RINT", 1);
+  Expect<round_mode<float, half, RoundMode::CAST_RINT>>("CAST_NONE only", 1);
+  Expect<round_mode<int16_t, int32_t, RoundMode::CAST_RINT>>("CAST_NONE only", 1);
+}
+
+// ---- Memory.
+
 void beyond_global_memory(GM_ADDR x, GM_ADDR) {
   if (!first_vector_core()) return;
   TPipe pipe;

@@ -24,8 +24,6 @@ class Fiber {
   // From inside the program only: back to who resumed it.
   void Pause();
 
-  bool ended() const { return ended_; }
-
  private:
   static void Main(Fiber* self);
   friend struct FiberEntry;

@@ -65,13 +65,13 @@ struct GlobalPieces {
 
 // What passes through a pipe, for counters and models of time.
 struct Work {
-  uint64_t bytes = 0;          // moved (copies) or written (vector)
-  uint64_t multiply_adds = 0;  // of Mmad
-  uint32_t m = 0, n = 0, k = 0;
-  uint32_t repeats = 0;         // of 256 bytes, vector instructions
-  uint8_t element = 4;          // bytes of the widest, vector instructions
-  Buffer buffer = Buffer::kUb;  // where LoadData puts it
-  GlobalPieces global;          // copies from and to global memory
+  uint64_t bytes = 0;            // moved (copies) or written (vector)
+  uint64_t multiply_adds = 0;    // of Mmad
+  uint32_t m = 0, n = 0, k = 0;  // of Mmad; m also the rows of a copy by Nd2Nz
+  uint32_t repeats = 0;          // of 256 bytes, vector instructions
+  uint8_t element = 4;           // bytes of the widest, vector instructions
+  Buffer buffer = Buffer::kUb;   // where LoadData puts it
+  GlobalPieces global;           // copies from and to global memory
 };
 
 class SubCore;
@@ -110,7 +110,6 @@ class InstructionQueue {
 
   bool empty() const { return head_ == tail_; }
   bool full() const { return tail_ - head_ == kDepth; }
-  uint32_t size() const { return tail_ - head_; }
   Instruction& front() { return ring_[head_ % kDepth]; }
   const Instruction& front() const { return ring_[head_ % kDepth]; }
   void pop() { ++head_; }

@@ -159,13 +159,12 @@ void Machine::StartBlocks() {
       launches_.pop_front();
       continue;
     }
-    if (next_block_ == 0 && busy_ == 0) BeginLaunch(launch.blocks);
+    if (next_block_ == 0 && running_.empty()) BeginLaunch(launch.blocks);
     for (Core& core : cores_) {
       if (next_block_ == launch.blocks) break;
       if (core.block >= 0) continue;
       core.block = next_block_++;
       core.half_sets = {};
-      ++busy_;
       slow_ = static_cast<uint32_t>(rng_.Next()) & static_cast<uint32_t>(rng_.Next());
       for (auto& sub_core : core.sub_cores) {
         sub_core->Start(launch.kernel, launch.arguments.data(), core.block, launch.blocks,
@@ -173,7 +172,7 @@ void Machine::StartBlocks() {
         running_.push_back(sub_core.get());
       }
     }
-    if (next_block_ < launch.blocks || busy_ > 0) return;
+    if (next_block_ < launch.blocks || !running_.empty()) return;
     launches_.pop_front();
     next_block_ = 0;
   }
@@ -192,7 +191,6 @@ bool Machine::FinishBlocks() {
       std::erase(running_, sub_core.get());
     }
     core.block = -1;
-    --busy_;
     any = true;
   }
   return any;
@@ -282,7 +280,6 @@ void Machine::Abandon() {
   running_.clear();
   launches_.clear();
   next_block_ = 0;
-  busy_ = 0;
 }
 
 void Machine::Reset() {

@@ -117,7 +117,6 @@ class Machine {
   bool races_ = false;
   std::shared_ptr<Knowledge> host_;
   int next_block_ = 0;
-  int busy_ = 0;
   uint32_t slow_ = 0;  // cores that seldom get a turn, one bit each, modulo 32
 };
 

@@ -40,9 +40,9 @@ SubCore::SubCore(Machine& machine, int core, Role role, const Chip& chip)
   }
 }
 
-const char* SubCore::role_name() const {
+const char* role_name(Role role) {
   constexpr const char* kNames[] = {"AIC", "AIV 0", "AIV 1"};
-  return kNames[static_cast<int>(role_)];
+  return kNames[static_cast<int>(role)];
 }
 
 void SubCore::Start(Kernel kernel, const std::byte* arguments, int block, int blocks, uint64_t seed,
@@ -65,7 +65,7 @@ void SubCore::Start(Kernel kernel, const std::byte* arguments, int block, int bl
   for (Flag& flag : flags_) flag = {};
   cross_ = {}, cross_clocks_ = {};
   cross_released_.clear();
-  races_ = machine_.races() && !timing_only_;
+  races_ = machine_.races();
   if (races_) {
     const size_t actors = static_cast<size_t>(blocks) * 3;
     known_.Start(actors), cross_known_.Start(actors);
@@ -142,8 +142,7 @@ int64_t SubCore::Ticks() {
 
 // ---- Issuing.
 
-void SubCore::Count(pipe_t pipe) {
-  ++counters_.instructions[pipe];
+void SubCore::Count() {
   ++machine_.instructions;
   if (machine_.injection && machine_.injection->core == core_ &&
       machine_.injection->sub_core == static_cast<int>(role_)) [[unlikely]] {
@@ -157,7 +156,7 @@ void SubCore::Count(pipe_t pipe) {
 void SubCore::Begin(pipe_t pipe, const char* name, const Where& where) {
   issuing_.pipe = pipe, issuing_.name = name, issuing_.where = where;
   Effect();
-  Count(pipe);
+  Count();
   if (timing_only_) [[unlikely]]
     return;
   const uint32_t number = ++sequence_[pipe];
@@ -266,7 +265,6 @@ Instruction& SubCore::Slot(pipe_t pipe) {
 
 void SubCore::Tell(pipe_t pipe, Instruction::Kind kind, int event, int id, const Work& work) {
   counters_.bytes[pipe] += work.bytes;
-  counters_.multiply_adds += work.multiply_adds;
   if (machine_.listener == nullptr) [[likely]]
     return;
   twin::Issued issued;

@@ -41,6 +41,7 @@ class SubCore;
 extern SubCore* current_sub_core;
 
 enum class Role : uint8_t { kCube, kVector0, kVector1 };
+const char* role_name(Role role);
 
 class SubCore {
  public:
@@ -52,7 +53,7 @@ class SubCore {
   int block() const { return block_; }
   uint16_t actor() const { return static_cast<uint16_t>(block_ * 3 + static_cast<int>(role_)); }
   int blocks() const { return blocks_; }
-  const char* role_name() const;
+  const char* role_name() const { return twin::role_name(role_); }
 
   // ---- For the calls of a kernel; the program is running.
 
@@ -96,7 +97,7 @@ class SubCore {
   // Scalar accesses to global memory, of 1 to 8 bytes.
   void Load(const void* address, void* value, uint32_t bytes, const Where& where);
   void Store(void* address, const void* value, uint32_t bytes, const Where& where);
-  void CleanAndInvalidate(const void* address, bool all, const Where& where);
+  void CleanAndInvalidate(const void* address, const Where& where);
   void DataSyncBarrier(const Where& where);
   // Scalar accesses to a local buffer.
   void LoadLocal(Buffer buffer, uint32_t address, void* value, uint32_t bytes, const Where& where);
@@ -199,7 +200,7 @@ class SubCore {
   void NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, const Where& where);
   std::string UndoMessage(const CacheLineState& line) const;
   void Effect() { polled_.clear(), repeats_ = 0, patience_ = kPatience; }
-  void Count(pipe_t pipe);
+  void Count();
   void RewindIfNeeded();
   void FaultIfUnbalanced();
   std::string Describe(const Conflict& conflict, Buffer buffer, bool write) const;

@@ -87,7 +87,6 @@ std::string SubCore::DescribeRace(const Race& race) const {
                            : fmt::format("SetFlag and WaitFlag<HardEvent::{}>", event_name(event)));
   }
   const SubCore* other = machine_.FindActor(race.earlier.actor);
-  constexpr const char* kNames[] = {"AIC", "AIV 0", "AIV 1"};
   return fmt::format(
       "{} {} global memory at {}, which {} of block {} {} {} with no flag after it that this core "
       "has "
@@ -95,7 +94,7 @@ std::string SubCore::DescribeRace(const Race& race) const {
       "flag",
       issuing_.name, reads ? "reads" : "writes", fmt::ptr(race.address),
       other == nullptr ? "an instruction" : other->PastPlace(before, race.earlier.sequence),
-      race.earlier.actor / 3, kNames[race.earlier.actor % 3], verb);
+      race.earlier.actor / 3, twin::role_name(static_cast<Role>(race.earlier.actor % 3)), verb);
 }
 
 }  // namespace weft::twin

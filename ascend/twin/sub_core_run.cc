@@ -19,7 +19,6 @@ void SubCore::Block(State state) {
     state_ = State::kReady;
     return;
   }
-  ++counters_.switches;
   fiber_.Pause();
   state_ = State::kReady;
 }

@@ -45,7 +45,6 @@ CacheLineState& SubCore::Fetch(uint8_t* line) {
 }
 
 void SubCore::Load(const void* address, void* value, uint32_t bytes, const Where& where) {
-  ++counters_.instructions[PIPE_S];
   issuing_.pipe = PIPE_S, issuing_.name = "GetValue", issuing_.where = where;
   Touches(address, bytes);
   const auto offset = reinterpret_cast<uintptr_t>(address) % kLineBytes;
@@ -113,28 +112,18 @@ void SubCore::Store(void* address, const void* value, uint32_t bytes, const Wher
   slot.written = where;
 }
 
-void SubCore::CleanAndInvalidate(const void* address, bool all, const Where& where) {
-  ++counters_.instructions[PIPE_S];
+void SubCore::CleanAndInvalidate(const void* address, const Where& where) {
   issuing_.pipe = PIPE_S, issuing_.name = "DataCacheCleanAndInvalid", issuing_.where = where;
-  if (all) {
-    for (size_t i = 0; i < ScalarCache::kLines; ++i) {
-      CacheLineState& slot = cache_.At(i);
-      if (slot.address != nullptr && slot.dirty != 0) WriteBack(slot);
-      slot.address = nullptr;
-    }
-  } else {
-    Touches(address, 1);
-    Tell(PIPE_S, Instruction::Kind::kRefresh, 0, 0, {});
-    if (CacheLineState* slot = cache_.Find(line_of(address), place_)) {
-      if (slot->dirty != 0) WriteBack(*slot);
-      slot->address = nullptr;
-    }
+  Touches(address, 1);
+  Tell(PIPE_S, Instruction::Kind::kRefresh, 0, 0, {});
+  if (CacheLineState* slot = cache_.Find(line_of(address), place_)) {
+    if (slot->dirty != 0) WriteBack(*slot);
+    slot->address = nullptr;
   }
   if (machine_.fault) Stop();
 }
 
 void SubCore::DataSyncBarrier(const Where&) {
-  ++counters_.instructions[PIPE_S];
   issuing_.name = "DataSyncBarrier";
   Tell(PIPE_S, Instruction::Kind::kSync, 0, 0, {});
   while (!on_their_way_.empty() && !machine_.fault) Land(0);

@@ -34,6 +34,7 @@ __aicore__ inline void CrossCoreSetFlag(uint16_t flagId, Where where = Where::cu
   static_assert(pipe != PIPE_S && pipe != PIPE_ALL, "not one of the pipes that can set it");
   weft::twin::here().CrossCoreSet(modeId, pipe, flagId, where);
 }
+// All pipes wait: on this chip neither template parameter changes anything.
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 __aicore__ inline void CrossCoreWaitFlag(uint16_t flagId, Where where = Where::current()) {
   weft::twin::here().CrossCoreWait(flagId, where);
@@ -43,16 +44,16 @@ __aicore__ inline void CrossCoreWaitFlag(uint16_t flagId, Where where = Where::c
 template <class T, CacheLine entireType, DcciDst dcciDst = DcciDst::CACHELINE_OUT>
 __aicore__ inline void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst,
                                                 Where where = Where::current()) {
+  static_assert(entireType == CacheLine::SINGLE_CACHE_LINE, "the twin cleans one line at a time");
   static_assert(dcciDst != DcciDst::CACHELINE_UB, "this tensor is in global memory");
-  weft::twin::here().CleanAndInvalidate(dst.GetPhyAddr(),
-                                        entireType == CacheLine::ENTIRE_DATA_CACHE, where);
+  weft::twin::here().CleanAndInvalidate(dst.GetPhyAddr(), where);
 }
 // The scalar unit goes on when its earlier accesses have reached memory.
 template <MemDsbT arg0>
 __aicore__ inline void DataSyncBarrier(Where where = Where::current()) {
-  if constexpr (arg0 == MemDsbT::ALL || arg0 == MemDsbT::DDR) {
-    weft::twin::here().DataSyncBarrier(where);
-  }
+  static_assert(arg0 == MemDsbT::ALL || arg0 == MemDsbT::DDR,
+                "the twin has the barrier for global memory only");
+  weft::twin::here().DataSyncBarrier(where);
 }
 
 // In a kernel of one cube core and two vector cores, the index of an AIV counts both of each block.
@@ -65,11 +66,8 @@ __aicore__ inline int64_t GetBlockNum() { return weft::twin::here().blocks(); }
 __aicore__ inline int64_t GetSubBlockIdx() {
   return weft::twin::here().role() == weft::twin::Role::kVector1 ? 1 : 0;
 }
-__aicore__ inline int64_t GetSubBlockNum() { return weft::twin::here().is_cube() ? 1 : 2; }
 // Ticks of the device; in the twin, instructions issued by anybody.
 __aicore__ inline int64_t GetSystemCycle() { return weft::twin::here().Ticks(); }
-
-__aicore__ inline int64_t GetTaskRatio() { return weft::twin::here().is_cube() ? 1 : 2; }
 
 }  // namespace AscendC
 

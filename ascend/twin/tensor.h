@@ -23,8 +23,6 @@ using weft::twin::Where;
 template <class T>
 class GlobalTensor {
  public:
-  using PrimType = T;
-
   void SetGlobalBuffer(__gm__ T* buffer) { buffer_ = buffer, size_ = 0; }
   void SetGlobalBuffer(__gm__ T* buffer, uint64_t size) { buffer_ = buffer, size_ = size; }
 
@@ -62,8 +60,6 @@ class GlobalTensor {
 template <class T>
 class LocalTensor {
  public:
-  using PrimType = T;
-
   LocalTensor() = default;
   LocalTensor(TPosition position, uint32_t address, uint32_t size)
       : memory_{address, static_cast<uint32_t>(address + size * sizeof(T)), position, true, 0} {}
@@ -97,11 +93,6 @@ class LocalTensor {
                ? static_cast<uint32_t>((memory_.end - memory_.address) / sizeof(T))
                : 0;
   }
-  uint32_t GetLength() const { return static_cast<uint32_t>(GetSize() * sizeof(T)); }
-  void SetSize(uint32_t size) {
-    memory_.end = static_cast<uint32_t>(memory_.address + size * sizeof(T));
-  }
-  int32_t GetPosition() const { return static_cast<int32_t>(memory_.position); }
   uint64_t GetPhyAddr() const { return memory_.address; }
 
   const weft::twin::LocalMemory& memory() const { return memory_; }

@@ -219,11 +219,4 @@ void TPipe::InitQueue(weft::twin::QueueState& queue, TPosition pos, uint8_t num,
   for (int i = 1; i < num; ++i) Take(pos, len, name, where);
 }
 
-TEventID TPipe::FetchEventID(HardEvent event, Where where) {
-  const TEventID id =
-      weft::twin::take_event({weft::twin::here(), "TPipe::FetchEventID", where}, event);
-  weft::twin::give_event(weft::twin::here(), event, id);
-  return id;
-}
-
 }  // namespace AscendC

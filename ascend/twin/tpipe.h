@@ -49,6 +49,7 @@ class TQue {
  public:
   static_assert(pos != TPosition::GM && pos != TPosition::VECCALC,
                 "a queue is at VECIN, VECOUT, A1, B1, A2, B2, C1, C2 or CO1");
+  static_assert(mask == 0, "the twin has plain queues only: no mask, no format");
 
   template <class T>
   LocalTensor<T> AllocTensor(Where where = Where::current()) {
@@ -70,15 +71,6 @@ class TQue {
   template <class T>
   void FreeTensor(LocalTensor<T>& tensor, Where where = Where::current()) {
     weft::twin::queue_free(state_, tensor.memory(), where);
-  }
-  bool HasTensorInQue() const { return state_.queued > 0; }
-  bool VacantInQue() const { return state_.queued < (depth == 0 ? 1 : depth); }
-  int32_t GetTensorCountInQue() const { return state_.queued; }
-  bool HasIdleBuffer() const {
-    for (int i = 0; i < state_.slots; ++i) {
-      if (state_.slot[i].state == weft::twin::QueueSlot::State::kFree) return true;
-    }
-    return false;
   }
 
  private:
@@ -143,21 +135,6 @@ class TPipe {
   // All buffers are free again and all queues' flags taken back.
   void Reset(Where where = Where::current());
   void Destroy(Where where = Where::current());
-
-  template <HardEvent event>
-  TEventID AllocEventID(Where where = Where::current()) {
-    return weft::twin::take_event({weft::twin::here(), "TPipe::AllocEventID", where}, event);
-  }
-  template <HardEvent event>
-  void ReleaseEventID(TEventID id) {
-    weft::twin::give_event(weft::twin::here(), event, id);
-  }
-  // An id that is free now, without taking it.
-  TEventID FetchEventID(HardEvent event, Where where = Where::current());
-  template <HardEvent event>
-  TEventID FetchEventID(Where where = Where::current()) {
-    return FetchEventID(event, where);
-  }
 
  private:
   void InitQueue(weft::twin::QueueState& queue, TPosition pos, uint8_t num, uint32_t len,

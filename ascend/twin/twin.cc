@@ -83,7 +83,7 @@ void Device::Launch(Kernel kernel, int blocks, std::span<const std::byte> argume
   machine_->Launch(kernel, blocks, arguments);
 }
 
-Outcome Device::Run(bool wait_for_host) { return machine_->Run(~uint64_t{0}, wait_for_host); }
+Outcome Device::Run() { return machine_->Run(~uint64_t{0}, false); }
 Outcome Device::Step(uint64_t instructions) { return machine_->Run(instructions, true); }
 
 const std::optional<Fault>& Device::fault() const { return machine_->fault; }

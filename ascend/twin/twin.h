@@ -17,7 +17,8 @@
 //
 // What it cannot tell. Time: there is a listener for models of it, but the twin has no clock. Bits
 // of the chip's transcendental functions and the order in which its cube adds products: the twin's
-// own are documented in compute.h. It was never compared with a card.
+// own Exp and sums are documented in compute.h, Ln and Rsqrt stand in vector_elements.h. It was
+// never compared with a card.
 //
 // Determinism. The same calls with the same seed give the same run, bit for bit. Nothing on the
 // device moves but inside a call of Device::Run, Step or acl; one device runs at a time.
@@ -98,12 +99,9 @@ struct Options {
   uint32_t rewind_after = 1u << 26;
 };
 
-// Sums over a launch for one sub core.
+// Sums for one sub core since the device was made.
 struct Counters {
-  std::array<uint64_t, kPipes> instructions{};
-  std::array<uint64_t, kPipes> bytes{};
-  uint64_t multiply_adds = 0;
-  uint64_t switches = 0;  // of the scalar program
+  std::array<uint64_t, kPipes> bytes{};  // of each pipe's instructions
 };
 
 // An instruction as the scalar program issues it, in the program's order: all a model of time
@@ -206,10 +204,10 @@ class Device {
     Launch(&run_kernel<kFunction>, blocks, packed);
   }
 
-  // Runs to the end, to a fault, or until only the host can bring it further. `wait_for_host` false
-  // makes the last a deadlock, whose fault lists where everybody waits.
-  Outcome Run(bool wait_for_host = false);
-  // The same for about so many instructions.
+  // Runs to the end or to a fault. That only the host could bring it further is a deadlock, whose
+  // fault lists where everybody waits.
+  Outcome Run();
+  // Runs for about so many instructions, or until only the host can bring it further.
   Outcome Step(uint64_t instructions);
 
   const std::optional<Fault>& fault() const;
@@ -219,8 +217,10 @@ class Device {
   void set_listener(Listener* listener);  // null: none; not owned
   void set_injection(std::optional<Injection> injection);
   const Options& options() const;
-  const Counters& counters(int core, int sub_core) const;  // since the device was made
-  uint64_t instructions() const;                           // all, since the device was made
+  const Counters& counters(int core, int sub_core) const;
+  // What all sub cores have issued since the device was made, but for barriers, reads of global
+  // memory by the scalar unit and what it does to its cache.
+  uint64_t instructions() const;
 
  private:
   template <class T>

@@ -18,6 +18,10 @@ namespace AscendC {
 using weft::twin::Arithmetic;
 using weft::twin::Floating;
 
+// For every call that takes isSetMask.
+#define WEFT_TWIN_SETS_MASK \
+  static_assert(isSetMask, "the twin has no mask that outlives a call: isSetMask is true")
+
 #define WEFT_TWIN_BINARY(name, Constraint)                                                        \
   template <Constraint T>                                                                         \
   __aicore__ inline void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,              \
@@ -29,9 +33,10 @@ using weft::twin::Floating;
   }                                                                                               \
   template <Constraint T, bool isSetMask = true>                                                  \
   __aicore__ inline void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,              \
-                              const LocalTensor<T>& src1, uint64_t mask, Field8 repeatTime,       \
+                              const LocalTensor<T>& src1, uint64_t mask, Field repeatTime,        \
                               const BinaryRepeatParams& repeatParams,                             \
                               Where where = Where::current()) {                                   \
+    WEFT_TWIN_SETS_MASK;                                                                          \
     weft::twin::binary<T, weft::twin::op::name>(                                                  \
         {weft::twin::here(), #name, where}, dst.memory(), src0.memory(), src1.memory(),           \
         weft::twin::Span::Of(mask, repeatTime, repeatParams));                                    \
@@ -46,8 +51,9 @@ using weft::twin::Floating;
   }                                                                                                \
   template <Floating T, bool isSetMask = true>                                                     \
   __aicore__ inline void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, \
-                              Field8 repeatTime, const UnaryRepeatParams& repeatParams,            \
+                              Field repeatTime, const UnaryRepeatParams& repeatParams,             \
                               Where where = Where::current()) {                                    \
+    WEFT_TWIN_SETS_MASK;                                                                           \
     weft::twin::unary<T, weft::twin::op::name>(                                                    \
         {weft::twin::here(), #name, where}, dst.memory(), src.memory(),                            \
         weft::twin::Span::Of(mask, repeatTime, repeatParams));                                     \
@@ -58,6 +64,7 @@ using weft::twin::Floating;
   __aicore__ inline void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                \
                               const T& scalarValue, int32_t count,                                 \
                               Where where = Where::current()) {                                    \
+    WEFT_TWIN_SETS_MASK;                                                                           \
     weft::twin::with_scalar<T, weft::twin::op::operation>({weft::twin::here(), #name, where},      \
                                                           dst.memory(), src.memory(), scalarValue, \
                                                           weft::twin::Span::Count(count));         \
@@ -65,7 +72,8 @@ using weft::twin::Floating;
   template <Arithmetic T, bool isSetMask = true>                                                   \
   __aicore__ inline void name(                                                                     \
       const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,   \
-      Field8 repeatTime, const UnaryRepeatParams& repeatParams, Where where = Where::current()) {  \
+      Field repeatTime, const UnaryRepeatParams& repeatParams, Where where = Where::current()) {   \
+    WEFT_TWIN_SETS_MASK;                                                                           \
     weft::twin::with_scalar<T, weft::twin::op::operation>(                                         \
         {weft::twin::here(), #name, where}, dst.memory(), src.memory(), scalarValue,               \
         weft::twin::Span::Of(mask, repeatTime, repeatParams));                                     \
@@ -104,8 +112,9 @@ __aicore__ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src
 }
 template <Floating T, Floating U, bool isSetMask = true>
 __aicore__ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src,
-                            const U& scalarValue, uint64_t mask, Field8 repeatTime,
+                            const U& scalarValue, uint64_t mask, Field repeatTime,
                             const UnaryRepeatParams& repeatParams, Where where = Where::current()) {
+  WEFT_TWIN_SETS_MASK;
   weft::twin::axpy<T, U>({weft::twin::here(), "Axpy", where}, dst.memory(), src.memory(),
                          scalarValue, weft::twin::Span::Of(mask, repeatTime, repeatParams));
 }
@@ -119,8 +128,9 @@ __aicore__ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src
 }
 template <class T, class U, bool isSetMask = true>
 __aicore__ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src,
-                            const RoundMode& roundMode, uint64_t mask, Field8 repeatTime,
+                            const RoundMode& roundMode, uint64_t mask, Field repeatTime,
                             const UnaryRepeatParams& repeatParams, Where where = Where::current()) {
+  WEFT_TWIN_SETS_MASK;
   weft::twin::cast<T, U>({weft::twin::here(), "Cast", where}, dst.memory(), src.memory(), roundMode,
                          weft::twin::Span::Of(mask, repeatTime, repeatParams));
 }
@@ -134,8 +144,9 @@ __aicore__ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue
 }
 template <class T, bool isSetMask = true>
 __aicore__ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask,
-                                 Field8 repeatTime, Field16 dstBlockStride, Field8 dstRepeatStride,
+                                 Field repeatTime, Field dstBlockStride, Field dstRepeatStride,
                                  Where where = Where::current()) {
+  WEFT_TWIN_SETS_MASK;
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "the chip duplicates 16 and 32 bit elements");
   weft::twin::duplicate(
       {weft::twin::here(), "Duplicate", where}, dst.memory(), &scalarValue, sizeof(T),
@@ -146,8 +157,9 @@ __aicore__ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue
 // With a bit for each element of a repeat: mask[0] the first 64, mask[1] the rest of 16-bit ones.
 template <class T, bool isSetMask = true>
 __aicore__ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[],
-                                 Field8 repeatTime, Field16 dstBlockStride, Field8 dstRepeatStride,
+                                 Field repeatTime, Field dstBlockStride, Field dstRepeatStride,
                                  Where where = Where::current()) {
+  WEFT_TWIN_SETS_MASK;
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "the chip duplicates 16 and 32 bit elements");
   weft::twin::duplicate_bits({weft::twin::here(), "Duplicate", where}, dst.memory(), &scalarValue,
                              sizeof(T), mask, repeatTime, dstBlockStride, dstRepeatStride);
@@ -215,82 +227,68 @@ template <Floating T>
 __aicore__ inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                                  const LocalTensor<T>& sharedTmpBuffer, int32_t count,
                                  bool calIndex = false, Where where = Where::current()) {
-  weft::twin::reduce_extreme<T, true>({weft::twin::here(), "ReduceMax", where}, dst.memory(),
-                                      src.memory(), sharedTmpBuffer.memory(), count, calIndex);
-}
-template <Floating T>
-__aicore__ inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                                 const LocalTensor<T>& sharedTmpBuffer, int32_t count,
-                                 bool calIndex = false, Where where = Where::current()) {
-  weft::twin::reduce_extreme<T, false>({weft::twin::here(), "ReduceMin", where}, dst.memory(),
-                                       src.memory(), sharedTmpBuffer.memory(), count, calIndex);
+  weft::twin::reduce<T>({weft::twin::here(), "ReduceMax", where}, weft::twin::Reduction::kMax,
+                        dst.memory(), src.memory(), sharedTmpBuffer.memory(), count, calIndex);
 }
 // Pairs of neighbours, then pairs of the sums, within a repeat; the repeats' sums the same way.
 template <Floating T, bool isSetMask = true>
 __aicore__ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                                  const LocalTensor<T>& sharedTmpBuffer, int32_t count,
                                  Where where = Where::current()) {
-  weft::twin::reduce_sum<T>({weft::twin::here(), "ReduceSum", where}, dst.memory(), src.memory(),
-                            sharedTmpBuffer.memory(), count);
+  WEFT_TWIN_SETS_MASK;
+  weft::twin::reduce<T>({weft::twin::here(), "ReduceSum", where}, weft::twin::Reduction::kSum,
+                        dst.memory(), src.memory(), sharedTmpBuffer.memory(), count, false);
 }
 
-// One result for each repeat (Whole) or for each of its 8 blocks (Block).
+// One result for each repeat.
 template <Floating T, bool isSetMask = true>
 __aicore__ inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                                      int32_t mask, Field8 repeatTime, int32_t dstRepStride,
+                                      int32_t mask, Field repeatTime, int32_t dstRepStride,
                                       int32_t srcBlkStride, int32_t srcRepStride,
                                       Where where = Where::current()) {
-  weft::twin::whole_reduce<T>({weft::twin::here(), "WholeReduceSum", where},
-                              weft::twin::Reduction::kSum, dst.memory(), src.memory(), mask,
-                              repeatTime, dstRepStride, srcBlkStride, srcRepStride,
-                              ReduceOrder::ORDER_ONLY_VALUE);
+  WEFT_TWIN_SETS_MASK;
+  weft::twin::reduce_repeats<T>({weft::twin::here(), "WholeReduceSum", where},
+                                weft::twin::Reduction::kSum, dst.memory(), src.memory(),
+                                {mask, repeatTime, dstRepStride, srcBlkStride, srcRepStride});
 }
 template <Floating T, bool isSetMask = true>
 __aicore__ inline void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                                      int32_t mask, Field8 repeatTime, int32_t dstRepStride,
+                                      int32_t mask, Field repeatTime, int32_t dstRepStride,
                                       int32_t srcBlkStride, int32_t srcRepStride,
                                       ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,
                                       Where where = Where::current()) {
-  weft::twin::whole_reduce<T>({weft::twin::here(), "WholeReduceMax", where},
-                              weft::twin::Reduction::kMax, dst.memory(), src.memory(), mask,
-                              repeatTime, dstRepStride, srcBlkStride, srcRepStride, order);
+  WEFT_TWIN_SETS_MASK;
+  weft::twin::reduce_repeats<T>(
+      {weft::twin::here(), "WholeReduceMax", where}, weft::twin::Reduction::kMax, dst.memory(),
+      src.memory(), {mask, repeatTime, dstRepStride, srcBlkStride, srcRepStride, order});
 }
-template <Floating T, bool isSetMask = true>
-__aicore__ inline void WholeReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                                      int32_t mask, Field8 repeatTime, int32_t dstRepStride,
-                                      int32_t srcBlkStride, int32_t srcRepStride,
-                                      ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,
-                                      Where where = Where::current()) {
-  weft::twin::whole_reduce<T>({weft::twin::here(), "WholeReduceMin", where},
-                              weft::twin::Reduction::kMin, dst.memory(), src.memory(), mask,
-                              repeatTime, dstRepStride, srcBlkStride, srcRepStride, order);
-}
-template <Floating T, bool isSetMask = true>
-__aicore__ inline void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                                      Field8 repeatTime, int32_t mask, int32_t dstRepStride,
-                                      int32_t srcBlkStride, int32_t srcRepStride,
-                                      Where where = Where::current()) {
-  weft::twin::block_reduce<T>({weft::twin::here(), "BlockReduceSum", where},
-                              weft::twin::Reduction::kSum, dst.memory(), src.memory(), mask,
-                              repeatTime, dstRepStride, srcBlkStride, srcRepStride);
-}
-template <Floating T, bool isSetMask = true>
-__aicore__ inline void BlockReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                                      Field8 repeatTime, int32_t mask, int32_t dstRepStride,
-                                      int32_t srcBlkStride, int32_t srcRepStride,
-                                      Where where = Where::current()) {
-  weft::twin::block_reduce<T>({weft::twin::here(), "BlockReduceMax", where},
-                              weft::twin::Reduction::kMax, dst.memory(), src.memory(), mask,
-                              repeatTime, dstRepStride, srcBlkStride, srcRepStride);
-}
+
+// One result for each of a repeat's 8 blocks.
+#define WEFT_TWIN_BLOCK_REDUCE(name, reduction)                                                \
+  template <Floating T, bool isSetMask = true>                                                 \
+  __aicore__ inline void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,            \
+                              Field repeatTime, int32_t mask, int32_t dstRepStride,            \
+                              int32_t srcBlkStride, int32_t srcRepStride,                      \
+                              Where where = Where::current()) {                                \
+    WEFT_TWIN_SETS_MASK;                                                                       \
+    weft::twin::reduce_repeats<T>({weft::twin::here(), #name, where}, reduction, dst.memory(), \
+                                  src.memory(),                                                \
+                                  {mask, repeatTime, dstRepStride, srcBlkStride, srcRepStride, \
+                                   ReduceOrder::ORDER_ONLY_VALUE, true});                      \
+  }
+WEFT_TWIN_BLOCK_REDUCE(BlockReduceSum, weft::twin::Reduction::kSum)
+WEFT_TWIN_BLOCK_REDUCE(BlockReduceMax, weft::twin::Reduction::kMax)
+#undef WEFT_TWIN_BLOCK_REDUCE
 
 // Each repeat takes 8 elements of src and fills a block of 32 bytes of dst with each.
 template <class T>
-__aicore__ inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, Field8 repeatTime,
+__aicore__ inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, Field repeatTime,
                             const BrcbRepeatParams& repeatParams, Where where = Where::current()) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "16 and 32 bit elements");
   weft::twin::broadcast_blocks({weft::twin::here(), "Brcb", where}, dst.memory(), src.memory(),
                                repeatTime, repeatParams, sizeof(T));
 }
+
+#undef WEFT_TWIN_SETS_MASK
 
 }  // namespace AscendC

@@ -137,9 +137,10 @@ void run_axpy(SubCore& core, const VectorInstruction& in) {
   });
 }
 
-// Rounds to an integer value.
+// Rounds to an integer value, a half, a float. CAST_NONE is to the nearest, ties to even.
 double round_by(AscendC::RoundMode mode, double value);
 half half_by(AscendC::RoundMode mode, float value);
+float float_by(AscendC::RoundMode mode, double value);
 
 template <class T>
 Lane<T> saturate(double value) {
@@ -164,7 +165,7 @@ void run_cast(SubCore& core, const VectorInstruction& in) {
       } else if constexpr (std::is_same_v<T, float> && std::is_same_v<U, float>) {
         d[i] = static_cast<float>(round_by(mode, a[i]));
       } else if constexpr (std::is_same_v<T, float>) {
-        d[i] = static_cast<float>(a[i]);
+        d[i] = float_by(mode, static_cast<double>(a[i]));
       } else {
         d[i] = saturate<T>(round_by(mode, static_cast<double>(a[i])));
       }
@@ -228,31 +229,41 @@ void axpy(const Call& call, const LocalMemory& dst, const LocalMemory& src, U sc
   call.core.Issue<&run_axpy<T, U>>(in, vector_work(in, sizeof(T)));
 }
 
-template <class T, class U>
-constexpr bool castable() {
-  constexpr auto pair = []<class A, class B>(std::type_identity<A>, std::type_identity<B>) {
-    return std::is_same_v<T, A> && std::is_same_v<U, B>;
+// The modes that a conversion takes: only CAST_NONE, the five from CAST_RINT to CAST_TRUNC, these
+// and CAST_NONE, or CAST_ODD as well. kMissing: the chip has no such conversion.
+enum class Rounding : uint8_t { kMissing, kNone, kFive, kFiveOrNone, kAny };
+
+template <class T, class U>  // to T from U
+constexpr Rounding rounding_of() {
+  constexpr auto from = []<class... A>(std::type_identity<A>...) {
+    return (std::is_same_v<U, A> || ...);
   };
-#define WEFT_TWIN_CAST(to, from) pair(std::type_identity<to>{}, std::type_identity<from>{})
-  return WEFT_TWIN_CAST(float, half) || WEFT_TWIN_CAST(half, float) ||
-         WEFT_TWIN_CAST(float, float) || WEFT_TWIN_CAST(int32_t, float) ||
-         WEFT_TWIN_CAST(float, int32_t) || WEFT_TWIN_CAST(int16_t, float) ||
-         WEFT_TWIN_CAST(float, int16_t) || WEFT_TWIN_CAST(half, int8_t) ||
-         WEFT_TWIN_CAST(int8_t, half) || WEFT_TWIN_CAST(half, uint8_t) ||
-         WEFT_TWIN_CAST(uint8_t, half) || WEFT_TWIN_CAST(half, int16_t) ||
-         WEFT_TWIN_CAST(int16_t, half) || WEFT_TWIN_CAST(int32_t, half) ||
-         WEFT_TWIN_CAST(int16_t, int32_t);
-#undef WEFT_TWIN_CAST
+  constexpr std::type_identity<float> kFloat;
+  constexpr std::type_identity<half> kHalf;
+  constexpr std::type_identity<int32_t> kInt32;
+  constexpr std::type_identity<int16_t> kInt16;
+  if constexpr (std::is_same_v<T, float>) {
+    if (from(kHalf, kInt16)) return Rounding::kNone;
+    if (from(kFloat)) return Rounding::kFive;
+    if (from(kInt32)) return Rounding::kFiveOrNone;
+  } else if constexpr (std::is_same_v<T, half>) {
+    if (from(kFloat)) return Rounding::kAny;
+    if (from(kInt16)) return Rounding::kFiveOrNone;
+    if (sizeof(U) == 1) return Rounding::kNone;
+  } else if constexpr (sizeof(T) == 1) {
+    if (from(kHalf)) return Rounding::kFiveOrNone;
+  } else if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int16_t>) {
+    if (from(kFloat, kHalf)) return Rounding::kFive;
+    if (sizeof(T) == 2 && from(kInt32)) return Rounding::kNone;
+  }
+  return Rounding::kMissing;
 }
-void check_cast(const Call& call, AscendC::RoundMode mode, bool exact);
+void check_cast(const Call& call, AscendC::RoundMode mode, Rounding rounding);
 template <class T, class U>
 void cast(const Call& call, const LocalMemory& dst, const LocalMemory& src, AscendC::RoundMode mode,
           const Span& span) {
-  static_assert(castable<T, U>(), "the chip has no such conversion");
-  constexpr bool kExact = std::is_same_v<T, float>
-                              ? !std::is_same_v<U, float> && !std::is_same_v<U, int32_t>
-                              : sizeof(U) == 1;
-  check_cast(call, mode, kExact);
+  static_assert(rounding_of<T, U>() != Rounding::kMissing, "the chip has no such conversion");
+  check_cast(call, mode, rounding_of<T, U>());
   constexpr uint32_t kWidest = std::max(sizeof(T), sizeof(U));
   VectorInstruction in;
   if (!begin_vector(call, span, kWidest, in)) return;

@@ -51,30 +51,31 @@ ReduceInstruction begin_reduce(const Call& call, const LocalMemory& dst, const L
 }
 
 ReduceInstruction begin_repeats(const Call& call, const LocalMemory& dst, const LocalMemory& src,
-                                int64_t mask, int64_t repeats, int64_t dst_stride,
-                                int64_t block_stride, int64_t repeat_stride, uint32_t element,
-                                Reduction reduction, ReduceOrder order, bool by_block) {
-  check_range(call, "mask", mask, 0, 256 / element);
-  check_range(call, "repeatTime", repeats, 0, 255);
-  check_range(call, "dstRepStride", dst_stride, 0, 65535);
-  check_range(call, "srcBlkStride", block_stride, 0, 65535);
-  check_range(call, "srcRepStride", repeat_stride, 0, 65535);
+                                const RepeatsToReduce& repeats, uint32_t element,
+                                Reduction reduction) {
+  check_range(call, "mask", repeats.mask, 0, 256 / element);
+  check_range(call, "repeatTime", repeats.repeats, 0, 255);
+  check_range(call, "dstRepStride", repeats.dst_stride, 0, 65535);
+  check_range(call, "srcBlkStride", repeats.block_stride, 0, 65535);
+  check_range(call, "srcRepStride", repeats.repeat_stride, 0, 65535);
+  const ReduceOrder order = repeats.order;
   ReduceInstruction in{};
-  in.reduction = reduction, in.order = order, in.by_block = by_block;
-  in.mask = static_cast<uint32_t>(mask), in.repeats = static_cast<uint32_t>(repeats);
+  in.reduction = reduction, in.order = order, in.by_block = repeats.by_block;
+  in.mask = static_cast<uint32_t>(repeats.mask);
+  in.repeats = static_cast<uint32_t>(repeats.repeats);
   const bool pair =
       order == ReduceOrder::ORDER_VALUE_INDEX || order == ReduceOrder::ORDER_INDEX_VALUE;
-  const uint32_t unit = by_block                                 ? 8 * element
+  const uint32_t unit = in.by_block                              ? 8 * element
                         : pair                                   ? 2 * element
                         : order == ReduceOrder::ORDER_ONLY_INDEX ? 4
                                                                  : element;
-  in.dst = dst.address, in.dst_stride = static_cast<uint32_t>(dst_stride) * unit;
+  in.dst = dst.address, in.dst_stride = static_cast<uint32_t>(repeats.dst_stride) * unit;
   check_operand(call, "dst", dst, Buffer::kUb, uint64_t{in.repeats - 1} * in.dst_stride + unit,
                 unit);
   call.core.Begin(PIPE_V, call.name, call.where);
   Span span;
-  span.strided = true, span.mask = mask, span.repeats = repeats;
-  span.strides[1] = block_stride, span.strides[4] = repeat_stride;
+  span.strided = true, span.mask = repeats.mask, span.repeats = repeats.repeats;
+  span.strides[1] = repeats.block_stride, span.strides[4] = repeats.repeat_stride;
   in.src = vector_operand(call, "src", src, span, 1, element, false);
   if (in.dst_stride == unit) {
     call.core.Writes(Buffer::kUb, {in.dst, unit * in.repeats, 0, 1});
@@ -94,14 +95,14 @@ Work reduce_work(const ReduceInstruction& in, uint32_t element) {
 
 namespace {
 
-struct Extreme {
+struct Greatest {
   float value;
   uint32_t index;
 };
-Extreme extreme(const float* values, uint32_t count, bool greatest) {
-  Extreme best{values[0], 0};
+Greatest greatest(const float* values, uint32_t count) {
+  Greatest best{values[0], 0};
   for (uint32_t i = 1; i < count; ++i) {
-    if (greatest ? values[i] > best.value : values[i] < best.value) best = {values[i], i};
+    if (values[i] > best.value) best = {values[i], i};
   }
   return best;
 }
@@ -138,9 +139,8 @@ void run_repeats(SubCore& core, const ReduceInstruction& in) {
         const uint32_t n = in.mask > first ? std::min(kBlock, in.mask - first) : 0;
         float result = 0;
         if (n > 0) {
-          result = in.reduction == Reduction::kSum
-                       ? sum_of<T>(lanes + first, n)
-                       : extreme(lanes + first, n, in.reduction == Reduction::kMax).value;
+          result = in.reduction == Reduction::kSum ? sum_of<T>(lanes + first, n)
+                                                   : greatest(lanes + first, n).value;
         }
         put<T>(to + block * sizeof(T), result);
       }
@@ -150,7 +150,7 @@ void run_repeats(SubCore& core, const ReduceInstruction& in) {
       put<T>(to, sum_of<T>(lanes, in.mask));
       continue;
     }
-    const Extreme best = extreme(lanes, in.mask, in.reduction == Reduction::kMax);
+    const Greatest best = greatest(lanes, in.mask);
     switch (in.order) {
       case ReduceOrder::ORDER_VALUE_INDEX:
         put<T>(to, best.value), put_index<T>(to + sizeof(T), best.index);
@@ -195,12 +195,11 @@ void run_reduce(SubCore& core, const ReduceInstruction& in) {
     }
     best = sums[0];
   } else {
-    const bool greatest = in.reduction == Reduction::kMax;
     for (uint32_t done = 0; done < in.mask; done += kRepeat) {
       const uint32_t n = std::min(kRepeat, in.mask - done);
       load_lanes<T>(from + done * sizeof(T), lanes, n);
-      const Extreme found = extreme(lanes, n, greatest);
-      if (done == 0 || (greatest ? found.value > best : found.value < best)) {
+      const Greatest found = greatest(lanes, n);
+      if (done == 0 || found.value > best) {
         best = found.value, index = done + found.index;
       }
     }

@@ -5,7 +5,8 @@
 
 namespace weft::twin {
 
-enum class Reduction : uint8_t { kSum, kMax, kMin };
+enum class Reduction : uint8_t { kSum, kMax };
+
 struct ReduceInstruction {
   VectorOperand src;
   uint32_t dst;
@@ -21,47 +22,34 @@ void run_repeats(SubCore& core, const ReduceInstruction& in);  // WholeReduce, B
 template <class T>
 void run_reduce(SubCore& core, const ReduceInstruction& in);  // count form
 
+// What a reduction by repeats, or by their blocks, works on.
+struct RepeatsToReduce {
+  int64_t mask, repeats;
+  int64_t dst_stride, block_stride, repeat_stride;
+  AscendC::ReduceOrder order = AscendC::ReduceOrder::ORDER_ONLY_VALUE;
+  bool by_block = false;
+};
+
 ReduceInstruction begin_reduce(const Call& call, const LocalMemory& dst, const LocalMemory& src,
                                const LocalMemory& scratch, int64_t count, uint32_t element,
                                Reduction reduction, bool index);
 ReduceInstruction begin_repeats(const Call& call, const LocalMemory& dst, const LocalMemory& src,
-                                int64_t mask, int64_t repeats, int64_t dst_stride,
-                                int64_t block_stride, int64_t repeat_stride, uint32_t element,
-                                Reduction reduction, AscendC::ReduceOrder order, bool by_block);
+                                const RepeatsToReduce& repeats, uint32_t element,
+                                Reduction reduction);
 Work reduce_work(const ReduceInstruction& in, uint32_t element);
 
-template <class T, bool kMax>
-void reduce_extreme(const Call& call, const LocalMemory& dst, const LocalMemory& src,
-                    const LocalMemory& scratch, int64_t count, bool index) {
+template <class T>
+void reduce(const Call& call, Reduction reduction, const LocalMemory& dst, const LocalMemory& src,
+            const LocalMemory& scratch, int64_t count, bool index) {
   if (count == 0) return;
-  const auto in = begin_reduce(call, dst, src, scratch, count, sizeof(T),
-                               kMax ? Reduction::kMax : Reduction::kMin, index);
+  const auto in = begin_reduce(call, dst, src, scratch, count, sizeof(T), reduction, index);
   call.core.Issue<&run_reduce<T>>(in, reduce_work(in, sizeof(T)));
 }
 template <class T>
-void reduce_sum(const Call& call, const LocalMemory& dst, const LocalMemory& src,
-                const LocalMemory& scratch, int64_t count) {
-  if (count == 0) return;
-  const auto in = begin_reduce(call, dst, src, scratch, count, sizeof(T), Reduction::kSum, false);
-  call.core.Issue<&run_reduce<T>>(in, reduce_work(in, sizeof(T)));
-}
-template <class T>
-void whole_reduce(const Call& call, Reduction reduction, const LocalMemory& dst,
-                  const LocalMemory& src, int64_t mask, int64_t repeats, int64_t dst_stride,
-                  int64_t block_stride, int64_t repeat_stride, AscendC::ReduceOrder order) {
-  if (mask == 0 || repeats == 0) return;
-  const auto in = begin_repeats(call, dst, src, mask, repeats, dst_stride, block_stride,
-                                repeat_stride, sizeof(T), reduction, order, false);
-  call.core.Issue<&run_repeats<T>>(in, reduce_work(in, sizeof(T)));
-}
-template <class T>
-void block_reduce(const Call& call, Reduction reduction, const LocalMemory& dst,
-                  const LocalMemory& src, int64_t mask, int64_t repeats, int64_t dst_stride,
-                  int64_t block_stride, int64_t repeat_stride) {
-  if (mask == 0 || repeats == 0) return;
-  const auto in =
-      begin_repeats(call, dst, src, mask, repeats, dst_stride, block_stride, repeat_stride,
-                    sizeof(T), reduction, AscendC::ReduceOrder::ORDER_ONLY_VALUE, true);
+void reduce_repeats(const Call& call, Reduction reduction, const LocalMemory& dst,
+                    const LocalMemory& src, const RepeatsToReduce& repeats) {
+  if (repeats.mask == 0 || repeats.repeats == 0) return;
+  const auto in = begin_repeats(call, dst, src, repeats, sizeof(T), reduction);
   call.core.Issue<&run_repeats<T>>(in, reduce_work(in, sizeof(T)));
 }
 

@@ -25,15 +25,13 @@ SelectInstruction begin_select(const Call& call, const LocalMemory& dst, const L
                                AscendC::SELMODE mode, uint32_t count, uint32_t element) {
   const bool scalar_mode = mode == AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE;
   check_that(call, scalar_mode == (src1 == nullptr),
-             "VSEL_TENSOR_SCALAR_MODE goes with a scalar, the other modes with a tensor");
+             "VSEL_TENSOR_SCALAR_MODE goes with a scalar, VSEL_TENSOR_TENSOR_MODE with a tensor");
   SelectInstruction in{};
   in.count = count, in.dst = dst.address, in.mask = mask.address, in.src0 = src0.address;
   in.with_scalar = src1 == nullptr;
-  in.same_mask = mode == AscendC::SELMODE::VSEL_CMPMASK_SPR;
   call.core.Begin(PIPE_V, call.name, call.where);
   const Span span = Span::Count(count);
-  const uint32_t bits = in.same_mask ? std::min(count, 256 / element) : count;
-  vector_operand(call, "selMask", mask, Span::Count((bits + 7) / 8), 1, 1, false);
+  vector_operand(call, "selMask", mask, Span::Count((count + 7) / 8), 1, 1, false);
   vector_operand(call, "src0", src0, span, 1, element, false);
   if (src1 != nullptr) {
     vector_operand(call, "src1", *src1, span, 2, element, false);

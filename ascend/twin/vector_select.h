@@ -56,14 +56,12 @@ struct SelectInstruction {
   uint32_t count;
   uint32_t scalar;
   bool with_scalar;
-  bool same_mask;  // the first 256 / sizeof(T) bits for every repeat
 };
 template <class T>
 void run_select(SubCore& core, const SelectInstruction& in) {
   std::byte* ub = core.memory(Buffer::kUb);
   for (uint32_t i = 0; i < in.count; ++i) {
-    const uint32_t at = in.same_mask ? i % (256 / sizeof(T)) : i;
-    const bool bit = (reinterpret_cast<uint8_t*>(ub)[in.mask + at / 8] >> (at % 8)) & 1;
+    const bool bit = (reinterpret_cast<uint8_t*>(ub)[in.mask + i / 8] >> (i % 8)) & 1;
     const std::byte* other = in.with_scalar ? reinterpret_cast<const std::byte*>(&in.scalar)
                                             : ub + in.src1 + i * sizeof(T);
     std::memmove(ub + in.dst + i * sizeof(T), bit ? ub + in.src0 + i * sizeof(T) : other,

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "twin_testing.h"
 
@@ -148,6 +149,64 @@ TEST(Vector, Functions) {
   }
 }
 
+VECTOR_KERNEL(extremes, float, {
+  auto d = bytes.ReinterpretCast<float>();
+  auto part = spare.Get<float>();
+  Max(part, a, b, kCount);
+  PipeBarrier<PIPE_V>();
+  Mins(part, part, 9.0f, kCount);
+  PipeBarrier<PIPE_V>();
+  Rsqrt(part, part, kCount);
+  Min(d, a, b, kCount);
+  PipeBarrier<PIPE_V>();
+  Relu(d, d, kCount);
+  PipeBarrier<PIPE_V>();
+  Sub(d, d, part, kCount);
+  return kCount * 4;
+})
+
+TEST(Vector, ExtremesRsqrtRelu) {
+  const auto x = ramp<float>(kCount, -3, 0.125f), y = ramp<float>(kCount, 12, -0.05f);
+  const auto z = run<extremes, float>(x, y, kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    const float greatest = std::min(std::max(x[i], y[i]), 9.0f);
+    const float least = std::max(std::min(x[i], y[i]), 0.0f);
+    EXPECT_FLOAT_EQ(z[i], least - 1.0f / std::sqrt(greatest)) << i;
+  }
+}
+
+VECTOR_KERNEL(casts_of_integers, int32_t, {
+  auto d = bytes.ReinterpretCast<float>();
+  Cast(d, a, RoundMode::CAST_NONE, 64);
+  Cast(d[64], a, RoundMode::CAST_FLOOR, 64);
+  Cast(d[128], a, RoundMode::CAST_CEIL, 64);
+  Cast(d[192], a, RoundMode::CAST_TRUNC, 64);
+  Cast(d[256], a, RoundMode::CAST_ROUND, 64);
+  return 320 * 4;
+})
+
+TEST(Vector, IntegersBecomeFloatsByTheirRoundMode) {
+  std::vector<int32_t> x(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    const auto odd = static_cast<int32_t>((1 << 24) + 2 * i + 1);  // between two floats
+    x[i] = i % 2 == 0 ? odd : -odd;
+  }
+  x[5] = std::numeric_limits<int32_t>::max();
+  const auto z = run<casts_of_integers, float>(x, x, 320);
+  for (size_t i = 0; i < 64; ++i) {
+    const auto exact = static_cast<double>(x[i]);
+    const double floor = z[64 + i], ceil = z[128 + i];
+    EXPECT_EQ(z[i], static_cast<float>(x[i])) << i;
+    EXPECT_LT(floor, exact) << i;
+    EXPECT_GT(ceil, exact) << i;
+    EXPECT_EQ(std::nextafter(z[64 + i], INFINITY), z[128 + i]) << i;
+    EXPECT_EQ(z[192 + i], exact < 0 ? z[128 + i] : z[64 + i]) << i;
+    const double up = ceil - exact, down = exact - floor;
+    const bool rise = up < down || (up == down && exact > 0);
+    EXPECT_EQ(z[256 + i], rise ? z[128 + i] : z[64 + i]) << i;
+  }
+}
+
 VECTOR_KERNEL(casts, float, {
   Duplicate(bytes.ReinterpretCast<float>(), 0.0f, 512);
   PipeBarrier<PIPE_V>();
@@ -182,15 +241,17 @@ VECTOR_KERNEL(reductions, float, {
   WholeReduceSum(d[16], a, 64, 3, 1, 1, 8);
   WholeReduceMax(d[24], a, 64, 3, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
   BlockReduceMax(d[32], a, 3, 64, 1, 1, 8);
+  BlockReduceSum(d[128], a, 3, 64, 1, 1, 8);
+  WholeReduceMax(d[160], a, 64, 3, 1, 1, 8);
   Brcb(d[64], b, 1, {1, 8});
-  return 128 * 4;
+  return 192 * 4;
 })
 
 TEST(Vector, Reductions) {
   auto x = ramp<float>(kCount, -3, 0.25f);
   x[70] = x[90] = 1000;
   const auto y = ramp<float>(kCount, 5, 1);
-  const auto z = run<reductions, float>(x, y, 128);
+  const auto z = run<reductions, float>(x, y, 192);
   EXPECT_EQ(z[0], 1000);
   uint32_t index = 0;
   std::memcpy(&index, &z[1], 4);
@@ -207,10 +268,16 @@ TEST(Vector, Reductions) {
     }
     EXPECT_FLOAT_EQ(z[16 + row], static_cast<float>(row_sum));
     EXPECT_EQ(z[24 + row], row_max);
+    EXPECT_EQ(z[160 + 2 * row], row_max);
+    std::memcpy(&index, &z[161 + 2 * row], 4);
+    EXPECT_EQ(x[row * 64 + index], row_max);
+    EXPECT_EQ(index, row == 1 ? 6u : 63u);
     for (size_t block = 0; block < 8; ++block) {
       const size_t first = row * 64 + block * 8;
       EXPECT_EQ(z[32 + row * 8 + block],
                 *std::max_element(x.begin() + first, x.begin() + first + 8));
+      EXPECT_FLOAT_EQ(z[128 + row * 8 + block],
+                      std::accumulate(x.begin() + first, x.begin() + first + 8, 0.0f));
     }
   }
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(z[64 + i], y[i / 8]);
@@ -221,10 +288,14 @@ VECTOR_KERNEL(choices, float, {
   PipeBarrier<PIPE_V>();
   auto d = bytes.ReinterpretCast<float>();
   auto mask = spare.Get<uint8_t>();
+  auto other = spare.GetWithOffset<uint8_t>(64, 512);
   auto index = spare.GetWithOffset<int32_t>(256, 1024);
   CompareScalar(mask, a, 2.0f, CMPMODE::GE, 192);
   PipeBarrier<PIPE_V>();
   Select(d, mask, a, -1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 192);
+  Compare(other, a, b, CMPMODE::LT, 64);
+  PipeBarrier<PIPE_V>();
+  Select(d[192], other, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64);
   CreateVecIndex(index, 0, 64);
   PipeBarrier<PIPE_V>();
   Muls(index, index, 8, 64);
@@ -241,6 +312,7 @@ TEST(Vector, CompareSelectGather) {
   const auto x = ramp<float>(kCount, -3, 0.25f), y = ramp<float>(kCount, 5, 1);
   const auto z = run<choices, float>(x, y, 384);
   for (size_t i = 0; i < 192; ++i) EXPECT_EQ(z[i], x[i] >= 2 ? x[i] : -1) << i;
+  for (size_t i = 0; i < 64; ++i) EXPECT_EQ(z[192 + i], std::min(x[i], y[i])) << i;
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(z[256 + i], y[2 * i]) << i;
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(z[320 + i], i % 2 == 0 ? 7 : 8) << i;
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -89,32 +88,10 @@ aclError aclInit(const char* /*configPath*/) {
   return ACL_SUCCESS;
 }
 
-aclError aclFinalize() {
-  auto& state = acl();
-  const MutexLock lock(state.mutex);
-  if (!state.initialized) return fail(ACL_ERROR_UNINITIALIZE, "aclInit was not called");
-  state.initialized = false;
-  state.device.reset();
-  return ACL_SUCCESS;
-}
-
 const char* aclGetRecentErrMsg() {
   auto& text = weft::twin::message();
   text.given = std::exchange(text.fresh, {});
   return text.given.c_str();
-}
-
-const char* aclrtGetSocName() {
-  static thread_local std::string name;
-  auto& state = acl();
-  const MutexLock lock(state.mutex);
-  name = "Ascend" + state.options.chip.name;
-  return name.c_str();
-}
-
-aclError aclrtGetDeviceCount(uint32_t* count) {
-  *count = 1;
-  return ACL_SUCCESS;
 }
 
 aclError aclrtSetDevice(int32_t deviceId) {
@@ -123,13 +100,6 @@ aclError aclrtSetDevice(int32_t deviceId) {
   if (!state.initialized) return fail(ACL_ERROR_UNINITIALIZE, "aclInit was not called");
   if (deviceId < 0) return fail(ACL_ERROR_INVALID_PARAM, fmt::format("no device {}", deviceId));
   device_of(state);
-  return ACL_SUCCESS;
-}
-
-aclError aclrtResetDevice(int32_t /*deviceId*/) {
-  auto& state = acl();
-  const MutexLock lock(state.mutex);
-  state.device.reset();
   return ACL_SUCCESS;
 }
 
@@ -174,17 +144,6 @@ aclError aclrtFree(void* devPtr) {
   if (!device_of(state).TryFree(devPtr)) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is not device memory", devPtr));
   }
-  return ACL_SUCCESS;
-}
-
-aclError aclrtMallocHost(void** hostPtr, size_t size) {
-  *hostPtr = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-  if (*hostPtr == nullptr) return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
-  return ACL_SUCCESS;
-}
-
-aclError aclrtFreeHost(void* hostPtr) {
-  std::free(hostPtr);
   return ACL_SUCCESS;
 }
 

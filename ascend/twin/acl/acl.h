@@ -4,10 +4,10 @@
 //
 // One device stands behind every ordinal. Launches and asynchronous copies of all streams run one
 // after the other in the order of the calls. The device goes on only inside these calls: a copy
-// from the device first lets it run for a bounded number of instructions, aclrtSynchronizeStream to
-// the end. A fault is reported once, by the next of the two, with its text in aclGetRecentErrMsg;
-// what was launched is dropped and memory stays as it is. Values of enumerations and errors are
-// those of the runtime's documentation. Safe from several threads.
+// from the device and aclrtStreamQuery first let it run for a bounded number of instructions,
+// aclrtSynchronizeStream to the end. A fault is reported once, by the next of the three, with its
+// text in aclGetRecentErrMsg; what was launched is dropped and memory stays as it is. Values of
+// enumerations and errors are those of the runtime's documentation. Safe from several threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,6 @@ using aclrtFuncHandle = void*;
 struct aclrtBinaryLoadOptions;
 
 inline constexpr aclError ACL_SUCCESS = 0;
-inline constexpr aclError ACL_ERROR_NONE = 0;
 inline constexpr aclError ACL_ERROR_INVALID_PARAM = 100000;
 inline constexpr aclError ACL_ERROR_UNINITIALIZE = 100001;
 inline constexpr aclError ACL_ERROR_REPEAT_INITIALIZE = 100002;
@@ -47,13 +46,9 @@ enum aclrtStreamStatus {
 
 extern "C" {
 aclError aclInit(const char* configPath);
-aclError aclFinalize();
 // The text of the calling thread's last error; empty after it was read once.
 const char* aclGetRecentErrMsg();
-const char* aclrtGetSocName();
-aclError aclrtGetDeviceCount(uint32_t* count);
 aclError aclrtSetDevice(int32_t deviceId);
-aclError aclrtResetDevice(int32_t deviceId);
 aclError aclrtCreateStream(aclrtStream* stream);
 aclError aclrtDestroyStream(aclrtStream stream);
 aclError aclrtSynchronizeStream(aclrtStream stream);
@@ -61,8 +56,6 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status);
 
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtFree(void* devPtr);
-aclError aclrtMallocHost(void** hostPtr, size_t size);
-aclError aclrtFreeHost(void* hostPtr);
 aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count);
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
                      aclrtMemcpyKind kind);

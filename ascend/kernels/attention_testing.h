@@ -19,8 +19,6 @@
 
 namespace weft_ascend::attention_testing {
 
-using testing::WholeLaunch;
-
 inline void RunPrefill(AttentionArgs args) {
   AscendC::TPipe pipe;
   PrefillAttention(pipe, WholeLaunch(), args);

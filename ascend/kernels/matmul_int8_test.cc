@@ -21,17 +21,17 @@ using weft::twin::Device;
 
 void Int8FloatKernel(MatmulArgs args) {
   AscendC::TPipe pipe;
-  MatmulInt8<float>(pipe, testing::WholeLaunch(), args);
+  MatmulInt8<float>(pipe, WholeLaunch(), args);
 }
 
 void Int8HalfKernel(MatmulArgs args) {
   AscendC::TPipe pipe;
-  MatmulInt8<half>(pipe, testing::WholeLaunch(), args);
+  MatmulInt8<half>(pipe, WholeLaunch(), args);
 }
 
 void HalfWeightsKernel(MatmulArgs args) {
   AscendC::TPipe pipe;
-  Matmul<float>(pipe, testing::WholeLaunch(), args);
+  Matmul<float>(pipe, WholeLaunch(), args);
 }
 
 // Random int8 weights with a scale for each 32 inputs of an output, as the kernel reads them. The
@@ -150,7 +150,7 @@ struct ChainArgs {
 
 void ChainKernel(ChainArgs args) {
   AscendC::TPipe pipe;
-  const Team team = testing::WholeLaunch();
+  const Team team = WholeLaunch();
   Matmul<float>(pipe, team, args.half_weights);
   MatmulInt8<float>(pipe, team, args.int8_weights);
   Matmul<float>(pipe, team, args.half_weights_again);

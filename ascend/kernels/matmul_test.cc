@@ -24,12 +24,12 @@ using weft::twin::Device;
 
 void FloatKernel(MatmulArgs args) {
   AscendC::TPipe pipe;
-  Matmul<float>(pipe, testing::WholeLaunch(), args);
+  Matmul<float>(pipe, WholeLaunch(), args);
 }
 
 void HalfKernel(MatmulArgs args) {
   AscendC::TPipe pipe;
-  Matmul<half>(pipe, testing::WholeLaunch(), args);
+  Matmul<half>(pipe, WholeLaunch(), args);
 }
 
 std::vector<float> Multiply(const Problem& problem, int blocks, uint64_t seed) {
@@ -149,7 +149,7 @@ struct AheadArgs {
 void AheadKernel(AheadArgs args) {
   AscendC::TPipe pipe;
   WeightsAhead ahead;
-  const Team team = testing::WholeLaunch();
+  const Team team = WholeLaunch();
   Matmul<float>(pipe, team, args.first);
   if (args.fetch) PrefetchWeights(pipe, team, args.fetched, ahead);
   Matmul<float>(pipe, team, args.second, &ahead);

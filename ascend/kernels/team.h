@@ -14,6 +14,15 @@ struct Team {
   int32_t size;
 };
 
+// The team of a launch whose blocks all do one thing.
+__aicore__ inline Team WholeLaunch() {
+  auto block = static_cast<int32_t>(AscendC::GetBlockIdx());
+  if ASCEND_IS_AIV {
+    block /= kVectorCores;  // its index counts vector cores
+  }
+  return {block, static_cast<int32_t>(AscendC::GetBlockNum())};
+}
+
 // Items [begin, end) of what is shared out.
 struct Share {
   int32_t begin;

@@ -30,7 +30,7 @@ struct ChainArgs {
 
 void chain(ChainArgs args) {
   AscendC::TPipe pipe;
-  const Team team = testing::WholeLaunch();
+  const Team team = WholeLaunch();
   Embed(pipe, team, args.embed);
   AddNorm(pipe, team, args.norm);
   SwiGlu<half>(pipe, team, args.swiglu);

@@ -1,7 +1,9 @@
 #pragma once
-// ChipModel: what a chip's instructions cost. Every constant has a name by which it can be changed,
-// a unit, and where its value comes from; a source that begins with "assumed" has none but
-// judgement.
+// ChipModel: what a chip's instructions cost. What is not certain is a constant with a name by
+// which it can be changed, a unit, a range, and where its value comes from; a source that begins
+// with "assumed" has none but judgement. What is fixed, since the instruction set or the
+// documentation's table says it, has a name where it is used (instruction_cost.cc, memory_system.h,
+// recording.h).
 
 #include <optional>
 #include <span>
@@ -13,13 +15,20 @@
 
 namespace weft::timing {
 
+// Of a Mmad's step, one a cycle: as many rows, columns and products of each as this.
+inline constexpr double kCubeStep = 16;
+
 struct ChipModel {
+  ChipModel() : ChipModel(twin::Chip()) {}
+  // What the twin's chip says, and for the rest the values below.
+  explicit ChipModel(const twin::Chip& chip);
+
   std::string name;
 
-  double cores = 24;  // cube cores; each drives two vector cores
-  double frequency = 1.85e9;
-  double l2_bytes = 192.0 * (1 << 20);
-  double hbm_bytes = 64.0 * (1 << 30);
+  double cores = 0;  // cube cores; each drives two vector cores
+  double frequency = 0;
+  double l2_bytes = 0;
+  double hbm_bytes = 0;
 
   // Memory, bytes a second of the whole chip.
   double hbm_bandwidth = 1.6e12;
@@ -68,25 +77,34 @@ struct ChipModel {
   // Bytes a second, where the constant is bytes a cycle.
   double per_second(double bytes_a_cycle) const { return bytes_a_cycle * frequency; }
   // Of halves on the cube cores, two for a multiply-add.
-  double peak_flops() const { return cores * frequency * 16 * 16 * 16 * 2; }
+  double peak_flops() const { return cores * frequency * kCubeStep * kCubeStep * kCubeStep * 2; }
 
   twin::Chip chip() const;
+};
+
+// Values between which the model means something.
+struct ConstantRange {
+  double least = 0;
+  double most = 0;
+  bool whole = false;  // no others than whole numbers
 };
 
 struct Constant {
   std::string_view name;
   std::string_view unit;
   double ChipModel::* value;
+  ConstantRange range;
   std::string_view source;
 };
 std::span<const Constant> constants();
-// Where a preset differs in it, the source of that.
+// Where a preset differs in it, the source of that; "--set" where the value is not the preset's.
 std::string_view source_of(const ChipModel& model, const Constant& constant);
 
 inline constexpr std::string_view kPresets[] = {"article", "910b1", "910b2", "910b3", "910b4"};
 Result<ChipModel> find_chip_model(std::string_view name);
 
-// "hbm_bandwidth=1.5e12", or "hbm_bandwidth*0.8" of what it is. An error names what is wrong.
+// "hbm_bandwidth=1.5e12", or "hbm_bandwidth*0.8" of what it is. An error names what is wrong, and
+// leaves the model as it was.
 Status change(ChipModel& model, std::string_view text);
 
 }  // namespace weft::timing

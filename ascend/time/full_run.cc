@@ -66,10 +66,8 @@ class Builder {
     d.all_output = quantum_.rows == 0 ? 1 : 0;
     d.head_rows = quantum_.streams;
     d.samples_here = quantum_.streams > 0 ? 1 : 0;
-    Rows all = RowsOf(true);
-    Rows outputs = RowsOf(false);
-    d.rows = all.tables;
-    d.outputs = outputs.tables;
+    d.rows = RowsOf(true);
+    d.outputs = RowsOf(false);
     d.tokens = address(bench_.Table(std::vector<int32_t>(static_cast<size_t>(rows()), 1)));
     PassEntry pass{};
     pass.rows = rows();
@@ -91,10 +89,6 @@ class Builder {
   }
 
  private:
-  struct Rows {
-    RowTables tables{};
-  };
-
   Launch Begun(int cores) {
     Launch launch{};
     launch.ring_entries = 1;
@@ -210,7 +204,7 @@ class Builder {
   int blocks_each() const { return CeilDiv(longest(), kBlockPositions); }
 
   // All rows, or those that reach the head.
-  Rows RowsOf(bool all) {
+  RowTables RowsOf(bool all) {
     std::vector<int32_t> positions, places;
     std::vector<AttentionSegment> segments;
     const auto add = [&](int first, int count) {
@@ -227,14 +221,14 @@ class Builder {
       add(quantum_.first, quantum_.rows);
       if (!all) segments.clear(), positions.clear(), places.clear();
     }
-    Rows rows;
-    rows.tables.prefill_segments = all && quantum_.rows > 0 ? 1 : 0;
+    RowTables rows{};
+    rows.prefill_segments = all && quantum_.rows > 0 ? 1 : 0;
     for (int i = 0; i < quantum_.streams; ++i) add(quantum_.context - 1, 1);
-    rows.tables.decode_segments = quantum_.streams;
-    rows.tables.rows = static_cast<int32_t>(positions.size());
-    rows.tables.positions = Put(positions);
-    rows.tables.kv_rows = Put(places);
-    rows.tables.segments = Put(segments);
+    rows.decode_segments = quantum_.streams;
+    rows.rows = static_cast<int32_t>(positions.size());
+    rows.positions = Put(positions);
+    rows.kv_rows = Put(places);
+    rows.segments = Put(segments);
     return rows;
   }
 
@@ -271,29 +265,26 @@ Recording record_groups(OperatorBench& bench, const ModelShape& shape,
 
 QuantumRows rows_of(const FullQuantum& quantum) {
   QuantumRows rows;
-  rows.rows = quantum.rows + quantum.streams;
   if (quantum.rows > 0) rows.prompts.push_back({quantum.first, quantum.rows});
   rows.contexts.assign(static_cast<size_t>(quantum.streams), quantum.context);
   rows.output_contexts = rows.contexts;
-  rows.outputs = quantum.streams;
   return rows;
 }
 
-FixedCosts measure_fixed_costs(const ChipModel& model, const ModelShape& shape, int cores) {
-  OperatorBench bench(model);
+FixedCosts measure_fixed_costs(OperatorTimes& times) {
+  OperatorBench bench(times.model());
   constexpr FullQuantum kRow = {.first = 0, .rows = 0, .streams = 1, .context = 1};
-  std::array<double, 2> rest{};
-  for (int i = 0; i < 2; ++i) {
-    ModelShape some = shape;
-    some.layers = 2 + i;
-    OperatorTimes times(model, some, cores);
-    const Timing full = bench.Replay(record_quantum(bench, some, cores, kRow));
-    rest[i] = full.seconds - sum_of(steps_of(times, rows_of(kRow), 0, some.layers, {}));
+  const auto beside = [&](int layers) {  // the operators
+    ModelShape shape = times.shape();
+    shape.layers = layers;
+    const Timing full = bench.Replay(record_quantum(bench, shape, times.cores(), kRow));
     bench.Clear();
-  }
+    return full.seconds - sum_of(steps_of(times, rows_of(kRow), {0, layers, layers}, {}));
+  };
+  const double two = beside(2);
   FixedCosts fixed;
-  fixed.layer = std::max(0.0, rest[1] - rest[0]);
-  fixed.quantum = std::max(0.0, rest[0] - 2 * fixed.layer);
+  fixed.layer = std::max(0.0, beside(3) - two);
+  fixed.quantum = std::max(0.0, two - 2 * fixed.layer);
   return fixed;
 }
 

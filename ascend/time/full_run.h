@@ -28,7 +28,8 @@ Recording record_groups(OperatorBench& bench, const ModelShape& shape,
 // The same as rows for steps_of.
 QuantumRows rows_of(const FullQuantum& quantum);
 
-// From steps of one row through two and through three layers.
-FixedCosts measure_fixed_costs(const ChipModel& model, const ModelShape& shape, int cores);
+// Of the team of `times`: what steps of one row through two and through three layers take beyond
+// their operators.
+FixedCosts measure_fixed_costs(OperatorTimes& times);
 
 }  // namespace weft::timing

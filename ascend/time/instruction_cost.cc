@@ -6,17 +6,23 @@
 namespace weft::timing {
 namespace {
 
-double ceil_div(double a, double b) { return std::ceil(a / b); }
+// Fixed, since the documentation's table of theoretical performance says so.
+constexpr double kRepeatBytes = 256;    // of a vector instruction's repeat; a cycle, but for these:
+constexpr double kSpecialLanes = 32;    // elements a cycle of Exp, Ln, Sqrt and Div
+constexpr double kReductionCycles = 7;  // of a repeat that is reduced
+constexpr double kGatherLanes = 5;      // elements a cycle
 
-// Elements of a cycle, by the documentation's table; `element` bytes each.
-double lanes_of(std::string_view name, int element) {
-  const double full = 256.0 / element;
-  if (name == "Exp" || name == "Ln" || name == "Sqrt" || name == "Div") return 32;
-  if (name.starts_with("WholeReduce")) return full / 7;
+double cube_steps(double size) { return std::ceil(size / kCubeStep); }
+
+double cycles_of_repeat(std::string_view name, int element) {
+  const double elements = kRepeatBytes / element;
+  if (name == "Exp" || name == "Ln" || name == "Sqrt" || name == "Div")
+    return elements / kSpecialLanes;
+  if (name.starts_with("WholeReduce")) return kReductionCycles;
   // These are made of several instructions, of which the reduction of a repeat is the longest.
-  if (name == "ReduceMax" || name == "ReduceMin" || name == "ReduceSum") return full / 7;
-  if (name == "Gather") return 5;
-  return full;
+  if (name == "ReduceMax" || name == "ReduceMin" || name == "ReduceSum") return kReductionCycles;
+  if (name == "Gather") return elements / kGatherLanes;
+  return 1;
 }
 
 }  // namespace
@@ -25,7 +31,7 @@ double pipe_cycles(const ChipModel& model, const twin::Issued& issued) {
   const twin::Work& work = issued.work;
   switch (issued.pipe) {
     case PIPE_M: {
-      const double steps = ceil_div(work.m, 16) * ceil_div(work.n, 16) * ceil_div(work.k, 16);
+      const double steps = cube_steps(work.m) * cube_steps(work.n) * cube_steps(work.k);
       return model.cube_start + steps / model.cube_efficiency;
     }
     case PIPE_MTE1: {
@@ -33,11 +39,8 @@ double pipe_cycles(const ChipModel& model, const twin::Issued& issued) {
       return model.load_start +
              static_cast<double>(work.bytes) / (left ? model.l0a_rate : model.l0b_rate);
     }
-    case PIPE_V: {
-      const double elements_of_repeat = 256.0 / work.element;
-      const double cycles = elements_of_repeat / lanes_of(issued.name, work.element);
-      return model.vector_start + work.repeats * cycles;
-    }
+    case PIPE_V:
+      return model.vector_start + work.repeats * cycles_of_repeat(issued.name, work.element);
     default:
       return 0;
   }

@@ -11,21 +11,13 @@
 namespace weft::timing {
 namespace {
 
-weft_ascend::Team whole_launch() {
-  auto block = static_cast<int32_t>(AscendC::GetBlockIdx());
-  if ASCEND_IS_AIV {
-    block /= weft_ascend::kVectorCores;
-  }
-  return {block, static_cast<int32_t>(AscendC::GetBlockNum())};
-}
-
 void RunMatmul(weft_ascend::MatmulArgs args) {
   AscendC::TPipe pipe;
-  weft_ascend::Matmul<half>(pipe, whole_launch(), args);
+  weft_ascend::Matmul<half>(pipe, weft_ascend::WholeLaunch(), args);
 }
 void RunAttention(weft_ascend::AttentionArgs args) {
   AscendC::TPipe pipe;
-  weft_ascend::PrefillAttention(pipe, whole_launch(), args);
+  weft_ascend::PrefillAttention(pipe, weft_ascend::WholeLaunch(), args);
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ struct Copy {
   bool write = false;
 };
 
-// Which lines L2 holds: sets of 16, of which the one that was used longest ago goes first.
+// Which lines L2 holds: sets, of which the line that was used longest ago goes first. Bytes of a
+// line and lines of a set are assumed, and fixed.
 class L2Lines {
  public:
   static constexpr uint64_t kLine = 512;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.h"
+
 namespace weft::timing {
 
 struct ModelShape {
@@ -29,5 +31,8 @@ struct ModelShape {
   // Bytes of a position's keys and values in a layer, as halves.
   double key_bytes() const { return 2.0 * keys(); }
 };
+
+// An error names what of it the Ascend kernels do not have.
+Status check_shape(const ModelShape& shape);
 
 }  // namespace weft::timing

@@ -58,19 +58,17 @@ void OperatorBench::Finish() {
              device_->fault() ? device_->fault()->text() : "it did not end");
 }
 
-Timing OperatorBench::Replay(const Recording& recording, std::function<void(const Span&)> on_span) {
+Timing OperatorBench::Replay(const Recording& recording) {
   l2_.Clear();
   for (const Warm& warm : warm_) {
+    constexpr auto kLine = static_cast<uint32_t>(L2Lines::kLine);
     l2_.Touch({.place = warm.place,
-               .stride = 0,
-               .count = 1,
-               .length = static_cast<uint32_t>(warm.bytes),
+               .stride = kLine,
+               .count = static_cast<uint32_t>((warm.bytes + kLine - 1) / kLine),
+               .length = kLine,
                .write = false});
   }
-  ReplayOptions options;
-  options.l2 = &l2_;
-  options.on_span = std::move(on_span);
-  return replay(model_, recording, options);
+  return replay(model_, recording, l2_);
 }
 
 }  // namespace weft::timing

@@ -53,7 +53,7 @@ class OperatorBench {
   Timing Time(int blocks, T... arguments) {
     return Replay(Record<kFunction>(blocks, arguments...));
   }
-  Timing Replay(const Recording& recording, std::function<void(const Span&)> on_span = {});
+  Timing Replay(const Recording& recording);
 
  private:
   void Finish();

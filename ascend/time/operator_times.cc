@@ -22,14 +22,7 @@ using weft_ascend::Team;
 // program has done its part and when all have.
 class Timed {
  public:
-  explicit Timed(GM_ADDR flags) {
-    auto block = static_cast<int32_t>(AscendC::GetBlockIdx());
-    if ASCEND_IS_AIV {
-      block /= weft_ascend::kVectorCores;
-    }
-    team_ = {block, static_cast<int32_t>(AscendC::GetBlockNum())};
-    barrier_.Init(flags, team_, 0);
-  }
+  explicit Timed(GM_ADDR flags) { barrier_.Init(flags, team_, 0); }
   AscendC::TPipe& pipe() { return pipe_; }
   Team team() const { return team_; }
 
@@ -48,7 +41,7 @@ class Timed {
  private:
   AscendC::TPipe pipe_;
   weft_ascend::TeamBarrier barrier_;
-  Team team_{};
+  const Team team_ = weft_ascend::WholeLaunch();
 };
 
 template <class Arguments>
@@ -113,6 +106,9 @@ int row_step(int rows) { return rows <= 256 ? 16 : rows <= 1024 ? 64 : 256; }
 constexpr int kTileSteps = 1024;
 constexpr int kContextStep = weft_ascend::kSegmentKeys;
 constexpr int kFirstStep = 128;
+// Of the barrier that ends it, the least that attention of a prompt takes: it and half another, by
+// which programs begin apart. It does not shrink with the rows.
+constexpr double kLeastBarriers = 1.5;
 
 // Points of a grid around a value, and how far from the lower to the upper it lies.
 struct Around {
@@ -144,7 +140,6 @@ OperatorTime& OperatorTime::operator+=(const OperatorTime& other) {
   seconds += other.seconds;
   work += other.work;
   hbm_bytes += other.hbm_bytes;
-  copied_bytes += other.copied_bytes;
   multiply_adds += other.multiply_adds;
   for (size_t i = 0; i < pipes.size(); ++i) pipes[i] += other.pipes[i];
   return *this;
@@ -155,7 +150,6 @@ OperatorTime OperatorTime::operator*(double factor) const {
   scaled.seconds *= factor;
   scaled.work *= factor;
   scaled.hbm_bytes *= factor;
-  scaled.copied_bytes *= factor;
   scaled.multiply_adds *= factor;
   for (double& pipe : scaled.pipes) pipe *= factor;
   return scaled;
@@ -168,7 +162,6 @@ const OperatorTime& OperatorTimes::Find(const Key& key,
                                         const std::function<OperatorTime()>& simulate) {
   const auto found = times_.find(key);
   if (found != times_.end()) return found->second;
-  ++simulated_;
   OperatorTime time = simulate();
   bench_.Clear();
   return times_[key] = time;
@@ -195,7 +188,6 @@ OperatorTime OperatorTimes::Time(const Arguments& arguments) {
     time.work += done / cores_;
   }
   time.hbm_bytes = timing.hbm_bytes;
-  time.copied_bytes = timing.copied_bytes;
   time.multiply_adds = timing.multiply_adds;
   for (int i = 0; i < twin::kPipes; ++i) time.pipes[i] = timing.busy(static_cast<pipe_t>(i));
   return time;
@@ -207,7 +199,7 @@ OperatorTime OperatorTimes::ByRows(Kind kind, int what, int rows,
                                    const std::function<OperatorTime(int)>& simulate) {
   if (rows <= 0) return {};
   const auto at = [&](int count) {
-    return Find({kind, what, count, 0}, [&] { return simulate(count); });
+    return Find({kind, what, count}, [&] { return simulate(count); });
   };
   if (rows == 1) return at(1);
   const int step = row_step(rows);
@@ -364,7 +356,7 @@ OperatorTime OperatorTimes::Sample(int rows) {
 }
 
 OperatorTime OperatorTimes::Barrier() {
-  return Find({Kind::kBarrier, 0, 0, 0}, [&] { return Time<&RunBarrier>(Nothing{}); });
+  return Find({Kind::kBarrier, 0, 0}, [&] { return Time<&RunBarrier>(Nothing{}); });
 }
 
 // ---- Attention.
@@ -428,10 +420,10 @@ OperatorTime OperatorTimes::Prefill(int first, int rows) {
   const Around firsts = powers_around(first, kFirstStep, true);
   const Around counts = powers_around(rows, 16, false);
   const double size = attention_size(first, rows);
-  const double least = 1.5 * Barrier().seconds;  // however little there is to do
+  const double least = kLeastBarriers * Barrier().seconds;  // however little there is to do
   const auto at = [&](int position, int count) {
-    OperatorTime time = Find({Kind::kPrefill, position, count, 0},
-                             [&] { return SimulatePrefill(position, count); });
+    OperatorTime time =
+        Find({Kind::kPrefill, position, count}, [&] { return SimulatePrefill(position, count); });
     const double factor = size / attention_size(position, count);
     const double seconds = std::max(0.0, time.seconds - least) * factor + least;
     time = time * factor;
@@ -452,7 +444,7 @@ OperatorTime OperatorTimes::Prefill(int first, int rows) {
 OperatorTime OperatorTimes::Decode(int rows, double context) {
   if (rows <= 0) return {};
   const auto at = [&](int positions) {
-    return Find({Kind::kDecode, rows, positions, 0},
+    return Find({Kind::kDecode, rows, positions},
                 [&] { return SimulateDecode(rows, std::max(1, positions)); });
   };
   const int low = static_cast<int>(context / kContextStep) * kContextStep;

@@ -20,7 +20,6 @@ struct OperatorTime {
   double seconds = 0;
   double work = 0;  // of a core within the operator, on the average
   double hbm_bytes = 0;
-  double copied_bytes = 0;
   double multiply_adds = 0;
   std::array<double, twin::kPipes> pipes{};  // seconds of all pipes of a kind together
 
@@ -34,13 +33,12 @@ enum class Matrix : uint8_t { kQkv, kQueries, kKeys, kOut, kGateUp, kDown, kHead
 // One team of one chip and one model.
 class OperatorTimes {
  public:
-  // Calls on_simulation() before each. The model must outlive this.
+  // The model must outlive this.
   OperatorTimes(const ChipModel& model, const ModelShape& shape, int cores);
 
   int cores() const { return cores_; }
   const ModelShape& shape() const { return shape_; }
   const ChipModel& model() const { return bench_.model(); }
-  int simulated() const { return simulated_; }
 
   OperatorTime Embed(int rows);
   OperatorTime Norm(int rows, bool adds);
@@ -75,7 +73,7 @@ class OperatorTimes {
     kSample,
     kBarrier,
   };
-  using Key = std::tuple<Kind, int, int, int>;
+  using Key = std::tuple<Kind, int, int>;
 
   const OperatorTime& Find(const Key& key, const std::function<OperatorTime()>& simulate);
   // Of `rows`, between the nearest simulated counts.
@@ -88,7 +86,6 @@ class OperatorTimes {
   int cores_;
   OperatorBench bench_;
   std::map<Key, OperatorTime> times_;
-  int simulated_ = 0;
 };
 
 }  // namespace weft::timing

@@ -44,6 +44,14 @@ ChipModel chip(std::string_view name = "910b2") {
   return model;
 }
 
+// A vector operator: all of `bytes` come into UB, from L2 at the best.
+void expect_fetched(const ChipModel& model, const OperatorTime& time, double bytes,
+                    const char* name) {
+  const double rate = 2 * model.cores * model.per_second(model.vector_l2_rate);
+  EXPECT_GE(time.seconds, bytes / rate) << name;
+  EXPECT_LE(time.work, time.seconds) << name;
+}
+
 void expect_possible(const ChipModel& model, const OperatorTime& time, double flops, double bytes,
                      const char* name) {
   EXPECT_GE(time.seconds, flops / model.peak_flops()) << name;
@@ -67,9 +75,9 @@ TEST(OperatorTimes, NothingIsFasterThanTheChip) {
     multiply(Matrix::kHead, shape.hidden, shape.vocab, "head");
     expect_possible(model, times.Prefill(512, rows), 4.0 * shape.queries() * rows * 512,
                     512 * shape.key_bytes(), "attention of a prompt");
-    expect_possible(model, times.Norm(rows, true), 0, 0, "norm");
-    expect_possible(model, times.SwiGlu(rows), 0, 0, "swiglu");
-    expect_possible(model, times.Store(rows, true, true), 0, 0, "store");
+    expect_fetched(model, times.Norm(rows, true), 2.0 * rows * 4 * shape.hidden, "norm");
+    expect_fetched(model, times.SwiGlu(rows), 2.0 * rows * 2 * shape.ffn, "swiglu");
+    expect_fetched(model, times.Store(rows, true, true), 4.0 * rows * shape.qkv(), "store");
   }
   for (const int rows : {1, 4}) {
     expect_possible(model, times.Decode(rows, 2048), 4.0 * shape.queries() * rows * 2048,
@@ -97,9 +105,8 @@ TEST(OperatorTimes, ADecodeStepMovesWhatItMust) {
   const ModelShape shape = small();
   OperatorTimes times(model, shape, 4);
   QuantumRows rows;
-  rows.rows = rows.outputs = 1;
   rows.contexts = rows.output_contexts = {1024};
-  const Sums sums = sums_of(steps_of(times, rows, 0, shape.layers, {}));
+  const Sums sums = sums_of(steps_of(times, rows, {0, shape.layers, shape.layers}, {}));
   const double attention = 2.0 * shape.queries() * 1024;
   EXPECT_EQ(sums.multiply_adds,
             shape.layers * (2 * shape.layer_weights() + attention) + 2 * shape.head_weights());
@@ -118,9 +125,8 @@ TEST(OperatorTimes, APromptMovesWhatItMust) {
   OperatorTimes times(model, shape, 4);
   constexpr int kRows = 256;
   QuantumRows rows;
-  rows.rows = kRows;
   rows.prompts = {{0, kRows}};
-  const Sums sums = sums_of(steps_of(times, rows, 0, shape.layers, {}));
+  const Sums sums = sums_of(steps_of(times, rows, {0, shape.layers, shape.layers}, {}));
   const int tokens = 64 / (shape.heads / shape.kv_heads);
   double looks = 0;
   for (int token = 0; token < kRows; token += tokens)
@@ -130,7 +136,15 @@ TEST(OperatorTimes, APromptMovesWhatItMust) {
   EXPECT_EQ(sums.multiply_adds, (shape.layers - 1) * layer + last);
   const double weights = 2 * ((shape.layers - 1) * shape.layer_weights() +
                               static_cast<double>(shape.hidden) * shape.keys());
-  EXPECT_GE(sums.hbm_bytes, weights);
+  // Of a layer: keys read; what operators leave: normed rows twice, qkv, queries, keys and values,
+  // attention, gate and up, SwiGLU, and the results of two matrices.
+  const double read = shape.key_bytes();
+  const double left = 2.0 * 2 * shape.hidden + 4.0 * shape.qkv() + 2.0 * 2 * shape.queries() +
+                      shape.key_bytes() + 2.0 * 3 * shape.ffn + 2.0 * 4 * shape.hidden;
+  const double last_left = 2.0 * shape.hidden + 4.0 * shape.keys() + shape.key_bytes();
+  const double rest = kRows * ((shape.layers - 1) * (read + left) + last_left);
+  EXPECT_GE(sums.hbm_bytes, weights + rest);
+  EXPECT_LE(sums.hbm_bytes, 1.03 * (weights + rest));  // norms, biases, rows, rotation
 }
 
 TEST(OperatorTimes, TheSameEveryTime) {
@@ -166,17 +180,18 @@ TEST(OperatorTimes, TheirSumIsTheWholeQuantum) {
     const ChipModel model = *find_chip_model(name);
     const auto cores = static_cast<int>(model.cores);
     const ModelShape shape = qwen();
-    const FixedCosts fixed = measure_fixed_costs(model, shape, cores);
     OperatorBench bench(model);
     OperatorTimes times(model, shape, cores);
+    const FixedCosts fixed = measure_fixed_costs(times);  // of a lone stream's steps
     for (const FullQuantum& quantum :
-         {FullQuantum{.first = 0, .rows = 0, .streams = 1, .context = 2048},
+         {FullQuantum{.first = 0, .rows = 0, .streams = 2, .context = 2048},
           FullQuantum{.first = 0, .rows = 0, .streams = 8, .context = 1024},
           FullQuantum{.first = 512, .rows = 512, .streams = 0, .context = 0}}) {
       const Timing full = bench.Replay(record_quantum(bench, shape, cores, quantum));
       bench.Clear();
       double sum = 0;
-      for (const Step& step : steps_of(times, rows_of(quantum), 0, shape.layers, fixed))
+      for (const Step& step :
+           steps_of(times, rows_of(quantum), {0, shape.layers, shape.layers}, fixed))
         sum += step.time.seconds;
       EXPECT_NEAR(sum, full.seconds, 0.02 * full.seconds)
           << name << ", " << quantum.rows << " rows, " << quantum.streams << " streams";
@@ -196,15 +211,70 @@ TEST(ChipModel, ConstantsCanBeChanged) {
   EXPECT_EQ(model.hbm_bandwidth, 1e12);
   EXPECT_TRUE(change(model, "hbm_bandwidth*0.5").ok());
   EXPECT_EQ(model.hbm_bandwidth, 5e11);
-  for (const char* wrong : {"hbm_bandwidth", "hbm_bandwidth=", "hbm_bandwidth=x", "speed=1",
-                            "hbm_bandwidth=-1", "hbm_bandwidth=0", "=1", ""}) {
+  for (const char* wrong : {"hbm_bandwidth",
+                            "hbm_bandwidth=",
+                            "hbm_bandwidth=x",
+                            "speed=1",
+                            "hbm_bandwidth=-1",
+                            "hbm_bandwidth=0",
+                            "hbm_bandwidth=nan",
+                            "hbm_bandwidth=inf",
+                            "hbm_bandwidth=1e400",
+                            "=1",
+                            "",
+                            "issue_queue=0.5",
+                            "issue_queue=0",
+                            "issue_queue*0.01",
+                            "issue_queue=1e9",
+                            "cores=0",
+                            "cores=65",
+                            "cores=2.5",
+                            "latency_spread=1.5",
+                            "hbm_latency=1",
+                            "cube_efficiency=0"}) {
     EXPECT_FALSE(change(model, wrong).ok()) << wrong;
   }
+  const Status queue = change(model, "issue_queue=0.5");
+  for (const char* named : {"issue_queue=0.5", "from 1 to 1024"})
+    EXPECT_NE(queue.error().message.find(named), std::string::npos) << queue.error().message;
   EXPECT_FALSE(find_chip_model("910z").ok());
+  EXPECT_FALSE(find_chip_model("910B2").ok());
   for (const std::string_view name : kPresets) {
     const ChipModel preset = *find_chip_model(name);
     for (const Constant& constant : constants())
       EXPECT_FALSE(source_of(preset, constant).empty()) << constant.name;
+  }
+}
+
+TEST(ChipModel, PresetsLieWithinTheRanges) {
+  for (const std::string_view name : kPresets) {
+    for (const Constant& constant : constants()) {
+      ChipModel preset = *find_chip_model(name);
+      const double before = preset.*constant.value;
+      EXPECT_TRUE(change(preset, std::string(constant.name) + "*1").ok()) << constant.name;
+      EXPECT_EQ(preset.*constant.value, before);
+      EXPECT_NE(source_of(preset, constant), "--set");
+    }
+  }
+  EXPECT_EQ(find_chip_model("article")->frequency, 1.85e9);
+  EXPECT_EQ(find_chip_model("910b4")->frequency, 1.5e9);
+  ChipModel model = *find_chip_model("910b2");
+  ASSERT_TRUE(change(model, "launch=1e-6").ok());
+  for (const Constant& constant : constants())
+    EXPECT_EQ(source_of(model, constant) == "--set", constant.name == "launch") << constant.name;
+}
+
+// Whatever the ranges allow has a time.
+TEST(ChipModel, ExtremesOfEachConstantHaveTimes) {
+  for (const Constant& constant : constants()) {
+    if (constant.name == "cores") continue;
+    for (const double value : {constant.range.least, constant.range.most}) {
+      ChipModel model = chip();
+      model.*constant.value = value;
+      OperatorTimes times(model, small(), 4);
+      const double seconds = (times.Multiply(Matrix::kDown, 16) + times.Decode(2, 512)).seconds;
+      EXPECT_TRUE(seconds > 0 && seconds < 1e4) << constant.name << ", " << seconds;
+    }
   }
 }
 

@@ -10,9 +10,9 @@ class Builder {
   Builder(OperatorTimes& times, const QuantumRows& rows, const FixedCosts& fixed)
       : times_(times), rows_(rows), fixed_(fixed) {}
 
-  std::vector<Step> Build(int begin, int end) {
-    const int layers = times_.shape().layers;
-    const int rows = rows_.rows;
+  std::vector<Step> Build(const LayerRange& layers) {
+    const auto& [begin, end, all] = layers;
+    const int rows = rows_.rows();
     if (begin == 0) {
       Add("embed", begin, times_.Embed(rows));
     } else {
@@ -20,15 +20,15 @@ class Builder {
     }
     steps_.back().time.seconds += fixed_.quantum;
     for (int layer = begin; layer < end; ++layer) {
-      const bool keys_only = layer + 1 == layers && rows_.outputs < rows;
+      const bool keys_only = layer + 1 == all && rows_.outputs() < rows;
       keys_only ? LastLayer(layer) : Layer(layer, layer > begin, rows);
     }
-    if (end < layers) {
+    if (end < all) {
       Add("leave", end, times_.Norm(rows, true) + times_.CopyRows(rows));
-    } else if (rows_.outputs > 0) {
-      Add("norm", end, times_.Norm(rows_.outputs, true));
-      Add("head", end, times_.Multiply(Matrix::kHead, rows_.outputs));
-      Add("sample", end, times_.Sample(rows_.outputs));
+    } else if (rows_.outputs() > 0) {
+      Add("norm", end, times_.Norm(rows_.outputs(), true));
+      Add("head", end, times_.Multiply(Matrix::kHead, rows_.outputs()));
+      Add("sample", end, times_.Sample(rows_.outputs()));
     }
     return std::move(steps_);
   }
@@ -53,8 +53,8 @@ class Builder {
 
   // Rows that do not reach the head only store their keys and values.
   void LastLayer(int layer) {
-    const int rows = rows_.rows;
-    const int outputs = rows_.outputs;
+    const int rows = rows_.rows();
+    const int outputs = rows_.outputs();
     Add("norm", layer, times_.Norm(rows, true));
     steps_.back().time.seconds += fixed_.layer;
     Add("qkv", layer, times_.Multiply(Matrix::kKeys, rows));
@@ -93,11 +93,16 @@ class Builder {
 
 }  // namespace
 
+int QuantumRows::rows() const {
+  auto rows = static_cast<int>(contexts.size());
+  for (const Run& run : prompts) rows += run.rows;
+  return rows;
+}
+
 QuantumRows rows_of(const Quantum& quantum) {
   QuantumRows rows;
   for (const Pass* pass : quantum.passes) {
     for (const Segment& segment : pass->segments) {
-      rows.rows += segment.rows;
       const double end = segment.first_position + segment.rows;
       if (segment.rows == 1) {
         rows.contexts.push_back(end);
@@ -110,13 +115,12 @@ QuantumRows rows_of(const Quantum& quantum) {
         rows.output_contexts.push_back(segment.first_position + row + 1);
     }
   }
-  rows.outputs = static_cast<int>(rows.output_contexts.size());
   return rows;
 }
 
-std::vector<Step> steps_of(OperatorTimes& times, const QuantumRows& rows, int layer_begin,
-                           int layer_end, const FixedCosts& fixed) {
-  return Builder(times, rows, fixed).Build(layer_begin, layer_end);
+std::vector<Step> steps_of(OperatorTimes& times, const QuantumRows& rows, const LayerRange& layers,
+                           const FixedCosts& fixed) {
+  return Builder(times, rows, fixed).Build(layers);
 }
 
 }  // namespace weft::timing

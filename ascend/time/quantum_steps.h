@@ -30,15 +30,23 @@ struct QuantumRows {
     int first = 0;
     int rows = 0;
   };
-  int rows = 0;
-  int outputs = 0;  // that reach the head, where the quantum ends there
   std::vector<Run> prompts;
   std::vector<double> contexts;         // of single rows: positions that each looks at
-  std::vector<double> output_contexts;  // the same of rows that reach the head
+  std::vector<double> output_contexts;  // the same of rows that reach the head, where it ends there
+
+  int rows() const;
+  int outputs() const { return static_cast<int>(output_contexts.size()); }
 };
 QuantumRows rows_of(const Quantum& quantum);
 
-std::vector<Step> steps_of(OperatorTimes& times, const QuantumRows& rows, int layer_begin,
-                           int layer_end, const FixedCosts& fixed);
+// Layers [begin, end) of a model.
+struct LayerRange {
+  int begin = 0;
+  int end = 0;
+  int all = 0;  // that the model has
+};
+
+std::vector<Step> steps_of(OperatorTimes& times, const QuantumRows& rows, const LayerRange& layers,
+                           const FixedCosts& fixed);
 
 }  // namespace weft::timing

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "time/instruction_cost.h"
 
@@ -15,6 +16,16 @@ using Issue = twin::Instruction::Kind;
 
 size_t program_of(const twin::Issued& issued) {
   return static_cast<size_t>(issued.core) * kProgramsOfCore + static_cast<size_t>(issued.sub_core);
+}
+
+// Of what only orders pipes, or asks for the time.
+Record::Kind signal_of(Issue kind) {
+  static const std::map<Issue, Record::Kind> kSignals = {
+      {Issue::kSetFlag, Record::Kind::kSetFlag},   {Issue::kWaitFlag, Record::Kind::kWaitFlag},
+      {Issue::kCrossSet, Record::Kind::kCrossSet}, {Issue::kCrossWait, Record::Kind::kCrossWait},
+      {Issue::kSync, Record::Kind::kSync},         {Issue::kClock, Record::Kind::kClock},
+  };
+  return kSignals.at(kind);
 }
 
 }  // namespace
@@ -44,18 +55,6 @@ void Recorder::OnIssue(const twin::Issued& issued) {
       if (issued.work.global.start != nullptr) return AddCopy(issued);
       Add(Record::Kind::kCompute, issued, pipe_cycles(model_, issued));
       return;
-    case Issue::kSetFlag:
-      Add(Record::Kind::kSetFlag, issued, 0);
-      return;
-    case Issue::kWaitFlag:
-      Add(Record::Kind::kWaitFlag, issued, 0);
-      return;
-    case Issue::kCrossSet:
-      Add(Record::Kind::kCrossSet, issued, 0);
-      return;
-    case Issue::kCrossWait:
-      Add(Record::Kind::kCrossWait, issued, 0);
-      return;
     case Issue::kBarrier:
       Add(issued.pipe == PIPE_S ? Record::Kind::kDrain : Record::Kind::kBarrier, issued, 0);
       return;
@@ -68,12 +67,8 @@ void Recorder::OnIssue(const twin::Issued& issued) {
       return AddStore(issued);
     case Issue::kRefresh:
       return AddRefresh(issued);
-    case Issue::kSync:
-      Add(Record::Kind::kSync, issued, 0);
-      return;
-    case Issue::kClock:
-      Add(Record::Kind::kClock, issued, 0);
-      return;
+    default:
+      Add(signal_of(issued.kind), issued, 0);
   }
 }
 
@@ -93,7 +88,6 @@ void Recorder::AddCopy(const twin::Issued& issued) {
   Record* record = Add(Record::Kind::kCopy, issued, cycles);
   record->index = static_cast<uint32_t>(recording_.copies.size());
   recording_.copies.push_back(copy);
-  recording_.copied_bytes += static_cast<double>(issued.work.bytes);
 }
 
 // The publication that a look at the line waits for. A program that waits wants the next change:

@@ -48,7 +48,6 @@ struct Recording {
   std::vector<Copy> copies;
   uint32_t publishes = 0;
   double multiply_adds = 0;
-  double copied_bytes = 0;  // of all copies from and to global memory
 };
 
 // Requires that the device runs with timing_only.
@@ -59,6 +58,7 @@ class Recorder final : public twin::Listener {
   Recording Take() { return std::move(recording_); }
 
  private:
+  // Of a program's scalar cache, which has one place for a line: assumed, and fixed.
   static constexpr size_t kCacheLines = 64;
   struct Program {
     std::array<uint64_t, kCacheLines> cached{};  // lines, 0: none

@@ -69,12 +69,10 @@ struct Event {
 
 class Replayer {
  public:
-  Replayer(const ChipModel& model, const Recording& recording, const ReplayOptions& options)
+  Replayer(const ChipModel& model, const Recording& recording, L2Lines& l2)
       : model_(model),
         recording_(recording),
-        options_(options),
-        own_l2_(options.l2 == nullptr ? model.l2_bytes : 0),
-        l2_(options.l2 == nullptr ? own_l2_ : *options.l2),
+        l2_(l2),
         bandwidth_(model),
         cycle_(1 / model.frequency),
         depth_(static_cast<uint32_t>(model.issue_queue)),
@@ -113,10 +111,6 @@ class Replayer {
   static bool cube(uint32_t program) { return program % kProgramsOfCore == 0; }
   Times& flag(Program& program, const Record& record) {
     return program.flags[size_t{record.event} * twin::kEventIds + record.id];
-  }
-  void Show(uint32_t index, int pipe, Record::Kind kind, double begin, double end) {
-    if (options_.on_span && end > begin)
-      options_.on_span({index, static_cast<pipe_t>(pipe), kind, begin, end});
   }
 
   void AdvanceAll() {
@@ -240,7 +234,7 @@ class Replayer {
     }
     const double look = model_.scalar_miss + model_.scalar_refresh * cycle_;
     const double late = there - model_.scalar_miss / 2 - program.now;
-    if (late > 0) program.now += std::ceil(late / look) * look;
+    if (late > 0) program.now += look > 0 ? std::ceil(late / look) * look : late;
     program.now += model_.scalar_miss;
     return true;
   }
@@ -257,7 +251,6 @@ class Replayer {
           pipe.free = begin + record.cycles * cycle_;
           pipe.ended = std::max(pipe.ended, pipe.free + latency_[number]);
           program.times.busy[number] += pipe.free - begin;
-          Show(index, number, record.kind, begin, pipe.free);
           break;
         case Record::Kind::kCopy:
           pipe.moving = true;
@@ -370,7 +363,6 @@ class Replayer {
     pipe.free = end;
     pipe.ended = std::max(pipe.ended, end + latency);
     program.times.busy[number] += end - pipe.began;
-    Show(index, number, Record::Kind::kCopy, pipe.began, end);
     pipe.moving = false;
     Pop(program, pipe, number, pipe.began);
     wake_.push_back(index);
@@ -392,15 +384,12 @@ class Replayer {
       timing.programs.push_back(std::move(program.times));
     }
     timing.hbm_bytes = bandwidth_.hbm_bytes();
-    timing.copied_bytes = recording_.copied_bytes;
     timing.multiply_adds = recording_.multiply_adds;
     return timing;
   }
 
   const ChipModel& model_;
   const Recording& recording_;
-  const ReplayOptions& options_;
-  L2Lines own_l2_;
   L2Lines& l2_;
   Bandwidth bandwidth_;
   const double cycle_;
@@ -422,8 +411,13 @@ double Timing::busy(pipe_t pipe) const {
   return sum;
 }
 
-Timing replay(const ChipModel& model, const Recording& recording, const ReplayOptions& options) {
-  return Replayer(model, recording, options).Run();
+Timing replay(const ChipModel& model, const Recording& recording, L2Lines& l2) {
+  return Replayer(model, recording, l2).Run();
+}
+
+Timing replay(const ChipModel& model, const Recording& recording) {
+  L2Lines l2(model.l2_bytes);
+  return replay(model, recording, l2);
 }
 
 }  // namespace weft::timing

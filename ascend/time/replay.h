@@ -6,27 +6,12 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "time/chip_model.h"
 #include "time/recording.h"
 
 namespace weft::timing {
-
-// Something that a pipe did, for pictures. Seconds.
-struct Span {
-  uint32_t program = 0;
-  pipe_t pipe = PIPE_S;
-  Record::Kind kind = Record::Kind::kCompute;
-  double begin = 0;
-  double end = 0;
-};
-
-struct ReplayOptions {
-  L2Lines* l2 = nullptr;  // what it holds at the beginning; null: nothing
-  std::function<void(const Span&)> on_span;
-};
 
 struct ProgramTimes {
   double end = 0;
@@ -38,13 +23,14 @@ struct Timing {
   double seconds = 0;  // of the whole
   std::vector<ProgramTimes> programs;
   double hbm_bytes = 0;
-  double copied_bytes = 0;
   double multiply_adds = 0;
 
   double busy(pipe_t pipe) const;  // seconds, of all programs
 };
 
-Timing replay(const ChipModel& model, const Recording& recording,
-              const ReplayOptions& options = {});
+// `l2` is what L2 holds, at the beginning and then at the end.
+Timing replay(const ChipModel& model, const Recording& recording, L2Lines& l2);
+// With nothing in L2.
+Timing replay(const ChipModel& model, const Recording& recording);
 
 }  // namespace weft::timing

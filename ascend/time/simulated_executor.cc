@@ -27,7 +27,6 @@ SimulatedExecutor::SimulatedExecutor(const Teams& teams, FakeClock& clock,
       sent_(static_cast<size_t>(options.limits.passes), 0),
       began_(now()) {
   time_ = began_;
-  ended_.fill(began_);
 }
 
 int SimulatedExecutor::cores(Group group) const {
@@ -49,8 +48,8 @@ void SimulatedExecutor::start(Group group, const Quantum& quantum) {
   WEFT_CHECK(!place, "a group's quantum is started while another runs");
   const QuantumRows rows = rows_of(quantum);
   Running& running = place.emplace();
-  running.steps =
-      steps_of(times(group), rows, quantum.layer_begin, quantum.layer_end, options_.fixed);
+  running.steps = steps_of(times(group), rows,
+                           {quantum.layer_begin, quantum.layer_end, shape_.layers}, options_.fixed);
   if (options_.launches == Launches::kLayer) {
     int layer = -1;
     for (Step& step : running.steps) {
@@ -106,8 +105,8 @@ void SimulatedExecutor::Account(const QuantumRows& rows, int layers, bool ends) 
   for (const QuantumRows::Run& run : rows.prompts)
     looks += run.rows * (run.first + (run.rows + 1) / 2.0);
   for (const double context : rows.contexts) looks += context;
-  const double layer = 2 * shape_.layer_weights() * rows.rows + 4 * shape_.queries() * looks;
-  totals_.flops += layers * layer + (ends ? 2 * shape_.head_weights() * rows.outputs : 0);
+  const double layer = 2 * shape_.layer_weights() * rows.rows() + 4 * shape_.queries() * looks;
+  totals_.flops += layers * layer + (ends ? 2 * shape_.head_weights() * rows.outputs() : 0);
 }
 
 bool SimulatedExecutor::SendersWent(const Running& running) const {
@@ -172,7 +171,6 @@ void SimulatedExecutor::EndStep(Group group, Running& running, double time) {
     for (auto& other : running_) {
       if (other && other->waits && SendersWent(*other)) {
         other->waits = false;
-        other->barriers += (time - other->began);
         other->began = time;
       }
     }

@@ -53,7 +53,6 @@ struct RunningQuantum {
   bool waits = false;  // for senders
   double began = 0;    // the step
   double start = 0;
-  double barriers = 0;  // core-seconds of waits for senders
   std::vector<BoardId> sends, follows;
   Completion completion;
 };
@@ -100,9 +99,8 @@ class SimulatedExecutor final : public Executor {
   const SimulatedOptions options_;
   const ModelShape shape_;
   std::array<std::optional<Running>, kGroups> running_;
-  std::vector<int> sent_;                // layers, by board
-  double time_ = 0;                      // up to which running quanta have been followed
-  std::array<double, kGroups> ended_{};  // when each group's cores last ended
+  std::vector<int> sent_;  // layers, by board
+  double time_ = 0;        // up to which running quanta have been followed
   CoreTime core_time_;
   double began_ = 0;
   Totals totals_;

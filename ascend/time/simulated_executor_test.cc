@@ -91,7 +91,7 @@ class SimulatedExecutorTest : public ::testing::Test {
 TEST_F(SimulatedExecutorTest, AQuantumTakesTheTimeOfItsOperators) {
   const Pass pass = stream(0, 1000);
   double sum = model_.host_turn;
-  for (const Step& step : steps_of(*all_, rows_of(quantum(pass)), 0, kLayers, {}))
+  for (const Step& step : steps_of(*all_, rows_of(quantum(pass)), {0, kLayers, kLayers}, {}))
     sum += step.time.seconds;
   EXPECT_NEAR(run(Group::kAll, pass), sum, 1e-9);
   ASSERT_EQ(completion_.outputs.size(), 1U);
@@ -175,7 +175,7 @@ TEST(Groups, AtOnceAreNearTheWholeLaunch) {
   OperatorTimes all(model, layers, 2 * kHalf);
   OperatorTimes half(model, layers, kHalf);
   SimulatedOptions options;
-  options.fixed = measure_fixed_costs(model, layers, kHalf);
+  options.fixed = measure_fixed_costs(half);
   options.limits = {
       .slots = 8, .passes = 4, .rows = 1024, .output_rows = 8, .context = 4096, .blocks = 512};
   options.prefill_cores = options.decode_cores = kHalf;

@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "base/log.h"
 #include "base/progress.h"
-#include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
-#include "cli/dummy_shapes.h"
 #include "cli/simulate_report.h"
-#include "model/model.h"
+#include "cli/simulated_shape.h"
 #include "time/kernel_bars.h"
 
 namespace weft {
@@ -22,99 +19,7 @@ namespace {
 using timing::ChipModel;
 using timing::ModelShape;
 
-constexpr Mode kAllModes[] = {Mode::kSerial, Mode::kChunked, Mode::kLayered,
-                              Mode::kFused,  Mode::kSplit,   Mode::kAuto};
-
-Result<ModelShape> checked(ModelShape shape) {
-  const auto odd = [](int value) { return value <= 0 || value % 16 != 0; };
-  if (shape.layers <= 0 || shape.heads <= 0 || shape.kv_heads <= 0 ||
-      shape.heads % shape.kv_heads != 0 || odd(shape.hidden) || odd(shape.ffn) ||
-      odd(shape.head_dim) || shape.head_dim > 256 || shape.vocab < 16) {
-    return Error{
-        ErrorKind::kUnsupported,
-        fmt::format("{}: the Ascend kernels have no such layers: {} of {}, {} heads of {}, "
-                    "{} of keys, feed-forward {}",
-                    shape.name, shape.layers, shape.hidden, shape.heads, shape.head_dim,
-                    shape.kv_heads, shape.ffn)};
-  }
-  return shape;
-}
-
-Result<ModelShape> shape_of(const DummyShape& dummy) {
-  if (dummy.experts > 0) {
-    return Error{ErrorKind::kUnsupported,
-                 fmt::format("{}: the Ascend kernels have no experts", dummy.name)};
-  }
-  return ModelShape{.name = std::string(dummy.name),
-                    .layers = dummy.layers,
-                    .hidden = dummy.hidden,
-                    .ffn = dummy.ffn,
-                    .heads = dummy.heads,
-                    .kv_heads = dummy.kv_heads,
-                    .head_dim = dummy.head_dim,
-                    .vocab = dummy.vocab,
-                    .qkv_bias = dummy.qkv_bias,
-                    .qk_norm = dummy.qk_norm};
-}
-
-Result<ModelShape> shape_of_json(const std::string& name, const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object())
-    return Error{ErrorKind::kCorrupt, fmt::format("{} is no JSON object", name)};
-  const auto number = [&](const char* key, int otherwise) {
-    return json.contains(key) && json[key].is_number_integer() ? json[key].get<int>() : otherwise;
-  };
-  ModelShape shape;
-  shape.name = name;
-  shape.layers = number("num_hidden_layers", 0);
-  shape.hidden = number("hidden_size", 0);
-  shape.ffn = number("intermediate_size", 0);
-  shape.heads = number("num_attention_heads", 0);
-  shape.kv_heads = number("num_key_value_heads", shape.heads);
-  shape.head_dim = number("head_dim", shape.heads > 0 ? shape.hidden / shape.heads : 0);
-  shape.vocab = number("vocab_size", 0);
-  const std::string type = json.value("model_type", std::string());
-  shape.qkv_bias = type == "qwen2";
-  shape.qk_norm = type == "qwen3";
-  return shape;
-}
-
-Result<ModelShape> find_shape(const std::string& name) {
-  if (const auto dummy = find_dummy_shape(name); dummy.ok()) {
-    WEFT_ASSIGN(ModelShape shape, shape_of(*dummy));
-    return checked(std::move(shape));
-  }
-  const std::filesystem::path path(name);
-  if (path.extension() == ".json") {
-    std::ifstream file(path);
-    std::ostringstream text;
-    if (!(text << file.rdbuf()))
-      return Error{ErrorKind::kNotFound, fmt::format("cannot read {}", name)};
-    WEFT_ASSIGN(ModelShape shape, shape_of_json(name, text.str()));
-    return checked(std::move(shape));
-  }
-  if (!std::filesystem::exists(path)) {
-    return Error{ErrorKind::kNotFound,
-                 fmt::format("'{}' is neither a file nor one of {}", name, dummy_shape_names())};
-  }
-  WEFT_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(path));
-  WEFT_ASSIGN(const Model model, build_model(checkpoint));
-  const ModelConfig& config = model.config;
-  if (config.experts > 0) {
-    return Error{ErrorKind::kUnsupported,
-                 fmt::format("{}: the Ascend kernels have no experts", name)};
-  }
-  return checked({.name = path.stem().string(),
-                  .layers = config.layers,
-                  .hidden = config.hidden,
-                  .ffn = config.ffn,
-                  .heads = config.heads,
-                  .kv_heads = config.kv_heads,
-                  .head_dim = config.head_dim,
-                  .vocab = config.vocab,
-                  .qkv_bias = config.architecture == "qwen2",
-                  .qk_norm = config.architecture == "qwen3"});
-}
+constexpr double kSooner = 0.1;  // what first tokens have to gain in a search
 
 Result<std::vector<ChipModel>> find_chips(const SimulateOptions& options) {
   std::vector<std::string> names = options.devices;
@@ -124,7 +29,11 @@ Result<std::vector<ChipModel>> find_chips(const SimulateOptions& options) {
   for (const std::string& name : names) {
     WEFT_ASSIGN(ChipModel chip, timing::find_chip_model(name));
     for (const std::string& text : options.changes) WEFT_RETURN_IF_ERROR(change(chip, text));
-    chip.cores = std::clamp(std::floor(chip.cores), 1.0, 64.0);
+    if (options.decode_cores >= chip.cores) {
+      return Error{ErrorKind::kInvalidArgument,
+                   fmt::format("--decode-cores {}: {} has {} cores, and prompts need at least one",
+                               options.decode_cores, name, chip.cores)};
+    }
     chips.push_back(chip);
   }
   return chips;
@@ -169,14 +78,8 @@ SimulateRow play(Simulation& simulation, const SimulateOptions& options, int in_
   return row;
 }
 
-// What a configuration found by search gives.
-struct Candidate {
-  SimulateRow row;
-  double score = 0;
-};
-
-// For each number in flight: the most tokens a second among those whose first tokens do not come
-// later than in mode serial, and the most of all.
+// For each number in flight: the most tokens a second of all, the soonest first tokens, and the
+// most tokens among those whose first tokens come kSooner sooner than in mode serial.
 std::string search_text(Simulation& simulation, const SimulateOptions& options) {
   std::string text = fmt::format("\n{}, {}: search over modes, splits, gap targets and passes\n",
                                  simulation.chip().name, simulation.shape().name);
@@ -204,7 +107,7 @@ std::string search_text(Simulation& simulation, const SimulateOptions& options) 
     const auto ttft = [](const SimulateRow& row) {
       return row.result.figures.ttft_mean.value_or(0);
     };
-    const auto show = [&](const char* name, const SimulateRow* row) {
+    const auto show = [&](const std::string& name, const SimulateRow* row) {
       if (row == nullptr) {
         text += fmt::format("{:>3} in flight, {}: none\n", in_flight, name);
         return;
@@ -226,7 +129,7 @@ std::string search_text(Simulation& simulation, const SimulateOptions& options) 
       if (!row.note.empty()) continue;
       if (most == nullptr || rate(row) > rate(*most)) most = &row;
       if (soonest == nullptr || ttft(row) < ttft(*soonest)) soonest = &row;
-      if (ttft(row) <= 0.9 * ttft(serial) && (both == nullptr || rate(row) > rate(*both)))
+      if (ttft(row) <= (1 - kSooner) * ttft(serial) && (both == nullptr || rate(row) > rate(*both)))
         both = &row;
     }
     text += fmt::format("{:>3} in flight, serial: {:.1f} tok/s, TTFT {:.0f} ms, busy {:.1f} %\n",
@@ -234,7 +137,7 @@ std::string search_text(Simulation& simulation, const SimulateOptions& options) 
                         100 * serial.result.figures.engine->busy);
     show("most tokens", most);
     show("soonest first token", soonest);
-    show("most tokens with first tokens 10 % sooner", both);
+    show(fmt::format("most tokens with first tokens {:.0f} % sooner", 100 * kSooner), both);
   }
   return text;
 }
@@ -331,7 +234,9 @@ std::vector<SimulateRow> run_all(const std::vector<ChipModel>& chips,
                                  const std::vector<ModelShape>& shapes,
                                  const SimulateOptions& options) {
   std::vector<Mode> modes = options.modes;
-  if (modes.empty()) modes.assign(std::begin(kAllModes), std::end(kAllModes));
+  if (modes.empty()) {
+    for (const std::string_view name : kModeNames) modes.push_back(*find_mode(name));
+  }
   uint64_t total = 0;
   for (const int in_flight : options.in_flight)
     total += work_of(std::vector{closed_loop(options, in_flight)});
@@ -364,7 +269,7 @@ Result<int> simulate_command(const SimulateOptions& options) {
   WEFT_ASSIGN(const std::vector<ChipModel> chips, find_chips(options));
   std::vector<ModelShape> shapes;
   for (const std::string& name : options.models) {
-    WEFT_ASSIGN(shapes.emplace_back(), find_shape(name));
+    WEFT_ASSIGN(shapes.emplace_back(), find_model_shape(name));
   }
   if (options.search || options.sensitivity || options.kernels || options.constants) {
     WEFT_ASSIGN(const std::string text, other_text(chips, shapes, options));
@@ -372,6 +277,10 @@ Result<int> simulate_command(const SimulateOptions& options) {
     return kExitOk;
   }
   const std::vector<SimulateRow> rows = run_all(chips, shapes, options);
+  if (!rows.back().note.empty() && !(options.trace.empty() && options.operator_trace.empty())) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("no trace of the last run: {}", rows.back().note)};
+  }
   if (options.json == "-") {
     std::cout << simulate_json(rows).dump(2) << '\n';
   } else {

@@ -1,8 +1,50 @@
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
 #include "cli/simulate.h"
 
 namespace weft {
+namespace {
+
+// What each of the prints that take the table's place depends on, beside --device and --set.
+struct Print {
+  const char* name;
+  std::vector<std::string> takes;
+};
+const Print kPrints[] = {
+    {"--kernels", {}},
+    {"--constants", {}},
+    {"--search",
+     {"--model", "--context", "--output", "--in-flight", "--rounds", "--launch-layers"}},
+    {"--sensitivity",
+     {"--model", "--context", "--output", "--rounds", "--decode-cores", "--itl-target-ms",
+      "--pass-rows", "--launch-layers"}},
+};
+// Of the table, and so of no print but those that name it.
+constexpr const char* kOfRuns[] = {
+    "--model",         "--mode",         "--context",       "--output",    "--in-flight",
+    "--rounds",        "--decode-cores", "--itl-target-ms", "--pass-rows", "--chunk-rows",
+    "--launch-layers", "--json",         "--svg",           "--trace",     "--operator-trace"};
+
+// Nothing that was asked for may be dropped in silence.
+void refuse_what_no_print_takes(const CLI::App& command) {
+  std::string prints;
+  std::vector<std::string> taken;
+  for (const Print& print : kPrints) {
+    if (command.count(print.name) == 0) continue;
+    prints += (prints.empty() ? "" : ", ") + std::string(print.name);
+    taken.insert(taken.end(), print.takes.begin(), print.takes.end());
+  }
+  if (prints.empty()) return;
+  for (const char* name : kOfRuns) {
+    if (command.count(name) == 0) continue;
+    if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
+    throw CLI::ValidationError(name, "has no meaning with " + prints + "; leave one of them out");
+  }
+}
+
+}  // namespace
 
 void add_simulate(CLI::App& app, SimulateOptions& options) {
   CLI::App* command = app.add_subcommand(
@@ -78,6 +120,7 @@ void add_simulate(CLI::App& app, SimulateOptions& options) {
       ->add_option("--operator-trace", options.operator_trace,
                    "Write the operators of the last run's first second, for Perfetto")
       ->type_name("FILE");
+  command->parse_complete_callback([command] { refuse_what_no_print_takes(*command); });
 }
 
 }  // namespace weft

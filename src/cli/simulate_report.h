@@ -12,18 +12,18 @@
 
 namespace weft {
 
-// One run, with what it is held against.
+// One run.
 struct SimulateRow {
   SimulationResult result;
   std::string note;  // why there is none
 };
 
-// Runs of one chip and one model; the first with one request in flight is what the others are held
-// against, and for each number in flight the serial one.
+// A block for each chip and model. What their runs are held against: mode serial with one request
+// in flight, and with as many in flight as they have.
 std::string simulate_table(std::span<const SimulateRow> rows);
 nlohmann::ordered_json simulate_json(std::span<const SimulateRow> rows);
-// Tokens a second and time to the first token over requests in flight, a line for each mode; and
-// what the cores of some runs do, over time.
+// Tokens a second, time to the first token and largest gap over requests in flight, a line for each
+// mode.
 std::string simulate_svg(std::span<const SimulateRow> rows);
 // Operators as Chrome's trace format has them.
 Status write_operator_trace(const std::filesystem::path& path, const SimulationResult& result);

@@ -29,8 +29,7 @@ class SimulatedPlayer::Sink final : public EventSink {
 };
 
 SimulatedPlayer::SimulatedPlayer(Executor& executor, FakeClock& clock, const EngineOptions& options)
-    : executor_(executor),
-      clock_(clock),
+    : clock_(clock),
       now_(clock.now()),
       metrics_("weft:", "simulated"),
       core_(executor, metrics_, clock, options) {}
@@ -76,27 +75,6 @@ std::optional<PlayerEvent> SimulatedPlayer::next(TimePoint deadline) {
       clock_.advance(deadline - clock_.now());
     }
   }
-}
-
-EngineStats SimulatedPlayer::stats() const {
-  const CoreUsage& usage = core_.usage();
-  EngineStats stats;
-  stats.running = core_.running();
-  stats.waiting = core_.waiting();
-  stats.steps = core_.steps();
-  stats.quanta = core_.quanta();
-  stats.missed_steps = core_.missed_steps();
-  stats.preemptions = core_.preemptions();
-  stats.itl_target = core_.itl_target();
-  const CoreTime cores = usage.cores(executor_.core_time());
-  stats.wall_seconds = seconds(usage.wall(clock_.now()));
-  stats.busy_core_seconds = cores.operators;
-  stats.barrier_core_seconds = cores.barriers;
-  stats.idle_core_seconds = cores.idle;
-  stats.roofline_core_seconds = usage.roofline();
-  stats.host_seconds = seconds(usage.host());
-  stats.stall_seconds = seconds(usage.stall());
-  return stats;
 }
 
 }  // namespace weft

@@ -2,7 +2,6 @@
 // SimulatedPlayer: the engine on a simulated device, in the device's time: no thread, no waiting.
 
 #include <deque>
-#include <map>
 #include <memory>
 
 #include "cli/mixed_player.h"
@@ -24,13 +23,12 @@ class SimulatedPlayer final : public Player {
   void cancel(uint64_t id) override;
   std::optional<PlayerEvent> next(TimePoint deadline) override;
 
-  EngineStats stats() const;
+  EngineStats stats() const { return core_.stats(); }
   ~SimulatedPlayer() override;
 
  private:
   class Sink;
 
-  Executor& executor_;
   FakeClock& clock_;
   TimePoint now_;
   MetricsRegistry metrics_;

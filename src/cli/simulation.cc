@@ -51,7 +51,7 @@ timing::OperatorTimes& Simulation::times(int cores) {
 }
 
 const timing::FixedCosts& Simulation::fixed() {
-  if (!fixed_) fixed_ = timing::measure_fixed_costs(chip_, shape_, static_cast<int>(chip_.cores));
+  if (!fixed_) fixed_ = timing::measure_fixed_costs(times(static_cast<int>(chip_.cores)));
   return *fixed_;
 }
 
@@ -61,36 +61,44 @@ int Simulation::blocks() const {
   return static_cast<int>(std::max(0.0, (kUsable * chip_.hbm_bytes - weights) / block));
 }
 
+Result<ExecutorLimits> Simulation::limits_of(const MixedPhase& phase, int pass_rows,
+                                             bool groups) const {
+  const int longest = longest_sequence(std::span(&phase, 1));
+  ExecutorLimits limits;
+  limits.slots =
+      std::clamp(phase.in_flight > 0 ? phase.in_flight + phase.streams
+                                     : static_cast<int>(phase.requests.size()) + phase.streams,
+                 1, 256);
+  limits.passes = 1 + kPrefillPasses * (groups ? 2 : 1);
+  limits.rows = pass_rows + limits.slots;
+  limits.output_rows = limits.slots;
+  limits.context = (longest + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
+  limits.blocks = std::min(blocks(), limits.slots * (limits.context / kBlockPositions));
+  limits.tile_rows = 64;
+  if (int64_t{limits.blocks} * kBlockPositions >= longest) return limits;
+  return Error{ErrorKind::kExhausted,
+               fmt::format("{} has {:.0f} GB of memory: {} leaves room for {} positions, and a "
+                           "sequence has {}",
+                           chip_.name, chip_.hbm_bytes / 1e9, shape_.name,
+                           int64_t{limits.blocks} * kBlockPositions, longest)};
+}
+
 Result<SimulationResult> Simulation::run(const MixedPhase& phase,
                                          const SimulationSettings& settings,
                                          const std::function<void(uint64_t)>& on_work,
                                          bool keep_steps, const std::filesystem::path& trace) {
   const int cores = static_cast<int>(chip_.cores);
   const bool groups = has_groups(settings.mode) && cores > 1;
-  const int decode =
-      settings.decode_cores > 0 ? std::min(settings.decode_cores, cores - 1) : cores / 2;
-  const int longest = longest_sequence(std::span(&phase, 1));
+  const int decode = settings.decode_cores > 0 ? settings.decode_cores : cores / 2;
+  if (has_groups(settings.mode) && settings.decode_cores >= cores) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("{} decode cores: {} has {}, and prompts need at least one",
+                             settings.decode_cores, chip_.name, cores)};
+  }
   timing::SimulatedOptions options;
+  WEFT_ASSIGN(options.limits, limits_of(phase, settings.pass_rows, groups));
   options.launches = settings.launches;
   options.fixed = fixed();
-  ExecutorLimits& limits = options.limits;
-  limits.slots =
-      std::clamp(phase.in_flight > 0 ? phase.in_flight + phase.streams
-                                     : static_cast<int>(phase.requests.size()) + phase.streams,
-                 1, 256);
-  limits.passes = 1 + kPrefillPasses * (groups ? 2 : 1);
-  limits.rows = settings.pass_rows + limits.slots;
-  limits.output_rows = limits.slots;
-  limits.context = (longest + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
-  limits.blocks = std::min(blocks(), limits.slots * (limits.context / kBlockPositions));
-  limits.tile_rows = 64;
-  if (int64_t{limits.blocks} * kBlockPositions < longest) {
-    return Error{ErrorKind::kExhausted,
-                 fmt::format("{} has {:.0f} GB of memory: {} leaves room for {} positions, and a "
-                             "sequence has {}",
-                             chip_.name, chip_.hbm_bytes / 1e9, shape_.name,
-                             int64_t{limits.blocks} * kBlockPositions, longest)};
-  }
   timing::SimulatedExecutor::Teams teams{&times(cores), nullptr, nullptr};
   if (groups) {
     options.prefill_cores = cores - decode;

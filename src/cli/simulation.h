@@ -1,7 +1,6 @@
 #pragma once
 // Simulation: the engine on a simulated chip, one workload in one mode.
 
-#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -52,19 +51,22 @@ class Simulation {
  public:
   Simulation(const timing::ChipModel& chip, const timing::ModelShape& shape);
 
-  // An error where the model does not fit into the chip's memory.
+  // An error where the model does not fit into the chip's memory, or the decode cores leave none.
   Result<SimulationResult> run(const MixedPhase& phase, const SimulationSettings& settings,
                                const std::function<void(uint64_t)>& on_work = {},
                                bool keep_steps = false, const std::filesystem::path& trace = {});
 
   const timing::ChipModel& chip() const { return chip_; }
   const timing::ModelShape& shape() const { return shape_; }
+
+ private:
   timing::OperatorTimes& times(int cores);
   // KV blocks that fit beside the weights.
   int blocks() const;
   const timing::FixedCosts& fixed();
+  // An error where the longest sequence does not fit.
+  Result<ExecutorLimits> limits_of(const MixedPhase& phase, int pass_rows, bool groups) const;
 
- private:
   const timing::ChipModel chip_;
   const timing::ModelShape shape_;
   std::map<int, std::unique_ptr<timing::OperatorTimes>> times_;  // by cores

@@ -4,6 +4,7 @@
 
 #include "cli/command_line.h"
 #include "cli/simulate_report.h"
+#include "cli/simulated_shape.h"
 
 namespace weft {
 namespace {
@@ -54,8 +55,8 @@ SimulateRow row(Simulation& simulation, int in_flight, Mode mode) {
 }
 
 TEST(Simulation, EveryModeServesAllAndTheSameEveryTime) {
-  for (const Mode mode :
-       {Mode::kSerial, Mode::kChunked, Mode::kLayered, Mode::kFused, Mode::kSplit, Mode::kAuto}) {
+  for (const std::string_view name : kModeNames) {
+    const Mode mode = *find_mode(name);
     Simulation first(chip(), shape());
     Simulation second(chip(), shape());
     const SimulateRow a = row(first, 4, mode);
@@ -122,6 +123,80 @@ TEST(Simulation, FlagsOfTheCommand) {
   EXPECT_EQ(options.changes, std::vector<std::string>{"hbm_bandwidth=1e12"});
   EXPECT_EQ(options.context, 100);
   EXPECT_FALSE(parse_command_line({"simulate", "--mode", "fast"}).command);
+}
+
+TEST(Simulation, AFlagThatNothingTakesIsNamed) {
+  const std::vector<std::string> given[] = {
+      {"--json", "x", "--search"},
+      {"--mode", "split", "--search"},
+      {"--trace", "x", "--sensitivity"},
+      {"--in-flight", "2", "--sensitivity"},
+      {"--svg", "x", "--kernels"},
+      {"--model", "qwen-7b", "--constants"},
+      {"--operator-trace", "x", "--kernels"},
+  };
+  for (std::vector<std::string> arguments : given) {
+    const std::string flag = arguments.front();
+    const std::string print = arguments.back();
+    arguments.insert(arguments.begin(), "simulate");
+    const CommandLine line = parse_command_line(arguments);
+    EXPECT_FALSE(line.command) << flag;
+    EXPECT_NE(line.text.find(flag), std::string::npos) << line.text;
+    EXPECT_NE(line.text.find(print), std::string::npos) << line.text;
+  }
+  EXPECT_TRUE(parse_command_line({"simulate", "--search", "--in-flight", "8"}).command);
+  EXPECT_TRUE(parse_command_line({"simulate", "--kernels", "--set", "cores=8"}).command);
+}
+
+TEST(Simulation, DecodeCoresLeaveSomeForPrompts) {
+  Simulation simulation(chip(), shape());
+  SimulationSettings settings = in(Mode::kSplit);
+  settings.decode_cores = 4;
+  const auto result = simulation.run(closed(1), settings);
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("4 decode cores"), std::string::npos);
+}
+
+std::string config(const std::string& type, const std::string& more = "") {
+  return R"({"model_type": )" + type +
+         R"(, "num_hidden_layers": 2, "hidden_size": 512, "intermediate_size": 1536,
+           "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 8192)" +
+         more + "}";
+}
+
+TEST(SimulatedShape, AConfigSaysWhatIsSimulated) {
+  const auto shape = model_shape_of_json("it", config(R"("qwen2")", R"(, "num_experts": null)"));
+  ASSERT_TRUE(shape.ok()) << shape.error().message;
+  EXPECT_EQ(shape->layers, 2);
+  EXPECT_EQ(shape->head_dim, 64);
+  EXPECT_TRUE(shape->qkv_bias);
+  EXPECT_FALSE(shape->qk_norm);
+}
+
+TEST(SimulatedShape, WhatIsNotSimulatedIsNamed) {
+  const std::pair<std::string, const char*> wrong[] = {
+      {config("3"), "3"},
+      {config(R"("gemma2")"), "gemma2"},
+      {config(R"("qwen3moe")"), "qwen3moe"},
+      {R"({"hidden_size": 512})", "model_type"},
+      {config(R"("llama")", R"(, "num_local_experts": 8)"), "experts"},
+      {config(R"("llama")", R"(, "head_dim": "64")"), "head_dim"},
+      {config(R"("llama")", R"(, "head_dim": 68719476736)"), "68719476736"},
+      {config(R"("llama")", R"(, "head_dim": -16)"), "-16"},
+      {config(R"("llama")", R"(, "head_dim": 24)"), "head size 24"},
+      {config(R"("llama")", R"(, "num_key_value_heads": 3)"), "3 heads of keys"},
+      {config(R"("llama")", R"(, "hidden_size": 65536)"), "hidden size 65536"},
+      {config(R"("llama")", R"(, "intermediate_size": 65536)"), "feed-forward size 65536"},
+      {config(R"("llama")", R"(, "num_attention_heads": 256, "head_dim": 256)"), "65536"},
+      {R"({"model_type": "llama"})", "num_hidden_layers"},
+      {"[]", "JSON"},
+      {"{", "JSON"},
+  };
+  for (const auto& [text, named] : wrong) {
+    const auto shape = model_shape_of_json("it", text);
+    ASSERT_FALSE(shape.ok()) << text;
+    EXPECT_NE(shape.error().message.find(named), std::string::npos) << shape.error().message;
+  }
 }
 
 }  // namespace

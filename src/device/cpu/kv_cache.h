@@ -1,5 +1,7 @@
 #pragma once
-// KvCache: the keys and values of all blocks, one allocation.
+// KvCache: the keys and values of all blocks, one allocation. A block's layers lie together, so
+// that memory is touched for the first time block by block as sequences grow, a page or two a step,
+// and never by all layers of one step.
 
 #include <cstdint>
 
@@ -16,14 +18,14 @@ class KvCache {
 
   const KvLayout& layout() const { return layout_; }
   KvLayerView layer(int layer) {
-    return {buffer_.data() + layer * blocks_ * block_bytes_, block_bytes_};
+    return {buffer_.data() + layer * layer_bytes_, layers_ * layer_bytes_};
   }
 
  private:
   KvLayout layout_;
-  int64_t blocks_ = 0;
-  int64_t block_bytes_ = 0;  // of one layer
-  Buffer buffer_;            // [layers, blocks, block_bytes]
+  int64_t layers_ = 0;
+  int64_t layer_bytes_ = 0;  // of one block
+  Buffer buffer_;            // [blocks, layers, layer_bytes]
 };
 
 }  // namespace weft

@@ -149,6 +149,7 @@ class Collector {
     if (gaps.empty()) return f;
     f.mean = mean(gaps);
     f.max = median(largest);
+    f.largest = *std::max_element(largest.begin(), largest.end());
     f.p50 = percentile(gaps, 0.5);
     f.p99 = percentile(std::move(gaps), 0.99);
     return f;

@@ -33,13 +33,14 @@ struct Gap {
 };
 std::vector<Gap> gaps_of(const PhaseRecord& record);
 
-// Seconds. `max` is the median over repeats of the largest.
+// Seconds. `max` is the median over repeats of the largest of each, `largest` that of all.
 struct GapFigures {
   size_t count = 0;
   double mean = 0;
   double p50 = 0;
   double p99 = 0;
   double max = 0;
+  double largest = 0;
 };
 
 // Shares of cores x wall while work waited.

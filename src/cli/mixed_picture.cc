@@ -10,21 +10,24 @@
 namespace weft {
 namespace {
 
-// What pictures need, in the page and by themselves.
+// What pictures need, in the page and by themselves. Colours stand where they are used, since many
+// programs that show SVG know no variables.
 constexpr std::string_view kPictureStyle = R"(
-:root { --page: #ffffff; --ink: #1c2430; --soft: #5c6675; --rule: #dfe4ea; --panel: #f6f8fa;
-  --gap: #2f6fd0; --slow: #c8342c; --prompt: #f3d9a4; --bar: #b9cff0; }
+svg text { fill: #5c6675; font: 12px system-ui, sans-serif; }
+svg .title { fill: #1c2430; font-weight: 600; font-size: 14px; }
+.panel { fill: #f6f8fa; } .prompt { fill: #f3d9a4; } .rule { stroke: #dfe4ea; }
+.target { stroke: #1c2430; stroke-dasharray: 5 4; }
+.gap { stroke: #2f6fd0; stroke-width: 2; } .slow { stroke: #c8342c; stroke-width: 3; }
 @media (prefers-color-scheme: dark) {
-  :root { --page: #12161c; --ink: #e6eaf0; --soft: #97a2b2; --rule: #2b333e; --panel: #191f27;
-    --gap: #6aa3f5; --slow: #ff7a6e; --prompt: #4a3c1c; --bar: #2c4468; } }
-svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
-svg .title { fill: var(--ink); font-weight: 600; font-size: 14px; }
-.rule { stroke: var(--rule); } .target { stroke: var(--ink); stroke-dasharray: 5 4; }
-.prompt { fill: var(--prompt); } .gap { stroke: var(--gap); stroke-width: 2; }
-.slow { stroke: var(--slow); stroke-width: 3; } .panel { fill: var(--panel); }
+  svg text { fill: #97a2b2; } svg .title { fill: #e6eaf0; }
+  .panel { fill: #191f27; } .prompt { fill: #4a3c1c; } .rule { stroke: #2b333e; }
+  .target { stroke: #e6eaf0; } .gap { stroke: #6aa3f5; } .slow { stroke: #ff7a6e; } }
 )";
 
 constexpr std::string_view kPageStyle = R"(
+:root { --page: #ffffff; --ink: #1c2430; --soft: #5c6675; --rule: #dfe4ea; --bar: #b9cff0; }
+@media (prefers-color-scheme: dark) {
+  :root { --page: #12161c; --ink: #e6eaf0; --soft: #97a2b2; --rule: #2b333e; --bar: #2c4468; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 62rem; background: var(--page);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }

@@ -97,6 +97,32 @@ std::string cells(size_t width, const std::string& name, const MixedFigures& f) 
               format_share(engine_share(f, &EngineFigures::roofline)));
 }
 
+// Of each subject while a prompt was read: ": serial 8812 ms, fused 61.3 ms".
+std::string largest_gaps(const std::vector<MixedRow>& rows) {
+  std::string text;
+  for (const MixedRow& row : rows) {
+    if (!row.phase.empty()) continue;
+    text += fmt::format("{} {} {} ms", text.empty() ? ":" : ",", row.subject,
+                        format_ms(row.figures.during, &GapFigures::largest));
+  }
+  return text;
+}
+
+// What the columns of the table leave open.
+std::string notes(const std::vector<MixedRow>& rows, size_t repeats) {
+  if (rows.empty()) return "";
+  std::string text = "\n* of chat streams while a prompt is read\n";
+  if (repeats > 1) {
+    text += "max: the median of the repeats' largest; of all repeats" + largest_gaps(rows) + '\n';
+  }
+  if (std::any_of(rows.begin(), rows.end(), [](const MixedRow& row) {
+        return engine_share(row.figures, &EngineFigures::roofline) > 1.0;
+      })) {
+    text += "over 100 % of the roofline: the machine was slower when its limits were measured\n";
+  }
+  return text;
+}
+
 std::string heading(size_t width) {
   // Over the columns of cells(), nine characters each.
   return fmt::format("{:<{}}{:>18}{:>18}{:>18}{:>27}{:>9}{:>9}{:>9}{:>10}\n", "", width,
@@ -108,11 +134,9 @@ std::string heading(size_t width) {
 
 Json to_json(const GapFigures& gaps) {
   if (gaps.count == 0) return nullptr;
-  return {{"count", gaps.count},
-          {"mean_ms", gaps.mean * 1e3},
-          {"p50_ms", gaps.p50 * 1e3},
-          {"p99_ms", gaps.p99 * 1e3},
-          {"max_ms", gaps.max * 1e3}};
+  return {{"count", gaps.count},      {"mean_ms", gaps.mean * 1e3},
+          {"p50_ms", gaps.p50 * 1e3}, {"p99_ms", gaps.p99 * 1e3},
+          {"max_ms", gaps.max * 1e3}, {"largest_ms", gaps.largest * 1e3}};
 }
 
 Json to_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
@@ -196,7 +220,7 @@ std::string mixed_table(const MixedResult& result) {
     }
     text += cells(width, row.subject, row.figures);
   }
-  if (!rows.empty()) text += "\n* of chat streams while a prompt is read\n";
+  text += notes(rows, repeats);
   for (const MixedSubject& subject : result.subjects) {
     if (subject.error.empty()) continue;
     const bool named = subject.error.starts_with(subject.name);

@@ -67,6 +67,34 @@ TEST(MixedReport, TheTableShowsFiguresAndErrors) {
   EXPECT_THAT(table, HasSubstr("http://127.0.0.1:1: it broke\n"));
 }
 
+TEST(MixedReport, OfSeveralRepeatsTheLargestGapIsNamedToo) {
+  MixedResult several = result();
+  EXPECT_THAT(mixed_table(several), Not(HasSubstr("of all repeats")));
+  PhaseRecord slow = phase("1,000", 2010, {1000});
+  std::vector<TimePoint>& tokens = slow.requests.front().tokens;
+  tokens.erase(tokens.begin() + 100, tokens.begin() + 130);
+  several.subjects[0].repeats.push_back({slow});
+  several.subjects[0].repeats.push_back({phase("1,000", 2010, {1000})});
+  EXPECT_THAT(mixed_table(several), HasSubstr("of all repeats: serial 310 ms"));
+  EXPECT_EQ(mixed_json(several)["rows"][0]["gaps"]["during"]["largest_ms"], 310.0);
+  EXPECT_EQ(mixed_json(several)["rows"][0]["gaps"]["during"]["max_ms"], 10.0);
+}
+
+TEST(MixedReport, MoreThanTheRooflineIsExplained) {
+  MixedResult fast = result();
+  PhaseRecord& record = fast.subjects[0].repeats[0][0];
+  EngineStats stats;
+  stats.wall_seconds = 1;
+  stats.busy_core_seconds = 1;
+  stats.roofline_core_seconds = 0.5;
+  record.before = EngineStats();
+  record.after = stats;
+  EXPECT_THAT(mixed_table(fast), Not(HasSubstr("over 100 %")));
+  record.after->roofline_core_seconds = 1.5;
+  EXPECT_THAT(mixed_table(fast), HasSubstr("150.0 %"));
+  EXPECT_THAT(mixed_table(fast), HasSubstr("over 100 % of the roofline"));
+}
+
 TEST(MixedReport, JsonCarriesSchemaMachineLimitsAndRows) {
   const auto json = mixed_json(result());
   EXPECT_EQ(json["schema"], "weft.bench.mixed.v1");
@@ -100,6 +128,7 @@ TEST(MixedPicture, ShowsEachSubjectAndEscapesNames) {
     ++pictures;
   EXPECT_EQ(pictures, 2U);
   EXPECT_THAT(page, Not(HasSubstr("nan")));
+  EXPECT_THAT(mixed_svg(result()), Not(HasSubstr("var(")));  // unknown to many viewers
 }
 
 }  // namespace

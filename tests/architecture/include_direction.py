@@ -2,8 +2,8 @@
 """Holds the code to the folder table of docs/architecture.md.
 
 A folder under src/ includes headers only of itself and of the folders in its line, and its library links exactly
-these. The rows are ordered: a folder may use only folders above it, so there can be no cycle. main() and the
-environment belong to tools/.
+these. The rows are ordered: a folder may use only folders above it, so there can be no cycle. A second table says what
+the folders of ascend/ may use. main() and the environment belong to tools/.
 """
 
 import re
@@ -13,18 +13,38 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/', re.MULTILINE)
+ANY_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 LIBRARY = re.compile(r"weft_library\((\w+)([^)]*)\)")
 
 
-def folder_table(text):
+def folder_table(text, title="folder"):
     """The table as {folder: set of folders it may use}, in order."""
-    body = text.partition("| folder | holds | may use |")[2].partition("\n\n")[0]
+    body = text.partition(f"| {title} | holds | may use |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| ([a-z]+) \| [^|]* \| *([a-z, ]*?) *\|$", body, re.MULTILINE)
     return {folder: {f.strip() for f in uses.split(",") if f.strip()} for folder, uses in rows}
 
 
-TABLE = folder_table((ROOT / "docs/architecture.md").read_text())
-SOURCES = sorted(p for p in (ROOT / "src").rglob("*") if p.suffix in (".h", ".cc"))
+MAP = (ROOT / "docs/architecture.md").read_text()
+TABLE = folder_table(MAP)
+ASCEND = folder_table(MAP, "folder of ascend/")
+# Which folders of src/ use which of ascend/; the twin's headers stand for the toolkit's, AscendCL's among them.
+ASCEND_USERS = {"device": {"kernels"}, "cli": set(ASCEND)}
+ASCENDCL = ROOT / "ascend/twin/acl/acl.h"
+
+
+def sources_of(folder):
+    return sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in (".h", ".cc", ".cpp"))
+
+
+SOURCES = sources_of("src")
+
+
+def included_file(name, path):
+    """The file of this project that `path` includes by `name`, found as the compiler does."""
+    folders = [path.parent, ROOT, ROOT / "src", ROOT / "ascend", ROOT / "ascend/twin"]
+    if path.is_relative_to(ROOT / "ascend"):
+        folders = [path.parent, ROOT / "ascend", ROOT / "ascend/twin", ROOT / "src", ROOT]
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def library_of(folder):
@@ -57,6 +77,26 @@ class IncludeDirection(unittest.TestCase):
             for used in INCLUDE.findall(path.read_text()):
                 if used in TABLE and used not in allowed:
                     wrong.append(f"{path.relative_to(ROOT)} includes {used}/, not in the line of {folder}")
+        self.assertEqual(wrong, [])
+
+    def test_folders_of_ascend(self):
+        self.assertEqual(set(ASCEND), {p.name for p in (ROOT / "ascend").iterdir() if p.is_dir()})
+        wrong = []
+        for path in sources_of("ascend") + SOURCES:
+            if path.stem.endswith(("_test", "_testing")) or path.name == "test_driver.h":
+                continue
+            tree, folder = path.relative_to(ROOT).parts[:2]
+            for include in ANY_INCLUDE.findall(path.read_text()):
+                used = included_file(include, path)
+                if used is None or used == ASCENDCL:
+                    continue
+                used_tree, used_folder = used.relative_to(ROOT).parts[:2]
+                if (used_tree, used_folder) == (tree, folder) or (tree, used_tree) == ("src", "src"):
+                    continue
+                allowed = ASCEND[folder] if tree == "ascend" else ASCEND_USERS.get(folder, set())
+                # A folder of src/ and one of ascend/ have one name: kernels.
+                if used_folder not in allowed or (used_tree == "src" and used_folder in ASCEND):
+                    wrong.append(f"{path.relative_to(ROOT)} includes {include}")
         self.assertEqual(wrong, [])
 
     def test_libraries_link_their_line(self):

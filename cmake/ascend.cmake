@@ -14,10 +14,10 @@ if(WEFT_CANN)
   target_include_directories(weft_acl INTERFACE ${WEFT_ACL_INCLUDE})
   target_link_libraries(weft_acl INTERFACE ${WEFT_ACL_LIBRARY})
   target_compile_definitions(weft_acl INTERFACE WEFT_CANN)
-  # The kernels, in a file of their own that the program loads: --ascend-kernels.
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/ascend/kernels/weft_kernels.cpp PROPERTIES LANGUAGE ASC)
-  add_library(weft_kernels_npu OBJECT ${CMAKE_SOURCE_DIR}/ascend/kernels/weft_kernels.cpp)
-  target_include_directories(weft_kernels_npu PRIVATE ${CMAKE_SOURCE_DIR}/ascend/kernels)
+  # The kernels, as a binary of the device alone that the program loads: --ascend-kernels. The function is the
+  # toolkit's, for what aclrtBinaryLoadFromFile takes; an object of both sides, which a plain library would be, is not.
+  ascendc_fatbin_library(weft_kernels_npu ${CMAKE_SOURCE_DIR}/ascend/kernels/weft_kernels.cpp)
+  ascendc_include_directories(weft_kernels_npu PRIVATE ${CMAKE_SOURCE_DIR}/ascend/kernels)
 else()
   target_link_libraries(weft_acl INTERFACE weft_ascend_twin)
 endif()

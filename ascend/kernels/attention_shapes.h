@@ -29,22 +29,24 @@ struct AttentionSegment {
 
 // Bytes of `workspace` for each block of the team: scores, weights and weighted values of two
 // tiles.
-constexpr int64_t AttentionWorkspaceBytes(int32_t head_dim) {
+WEFT_SHARED constexpr int64_t AttentionWorkspaceBytes(int32_t head_dim) {
   constexpr int64_t kRows = static_cast<int64_t>(kAttentionRing) * kAttentionRows;
   return kRows * (kBlockPositions * 4 + kBlockPositions * 2 + head_dim * 4);
 }
 
 // Floats of a row's partial result over one segment of keys: for each head its weighted values,
 // then for each the maximum, then for each the sum, these two eight times over.
-constexpr int64_t AttentionPartialFloats(int32_t heads, int32_t head_dim) {
+WEFT_SHARED constexpr int64_t AttentionPartialFloats(int32_t heads, int32_t head_dim) {
   return static_cast<int64_t>(heads) * (head_dim + 16);
 }
 
-constexpr int32_t KeySegments(int32_t positions) { return CeilDiv(positions, kSegmentKeys); }
+WEFT_SHARED constexpr int32_t KeySegments(int32_t positions) {
+  return CeilDiv(positions, kSegmentKeys);
+}
 
 // Bytes of `partials` that DecodeAttention needs for the segments.
-inline int64_t AttentionPartialBytes(const AttentionSegment* segments, int32_t count, int32_t heads,
-                                     int32_t head_dim) {
+WEFT_SHARED inline int64_t AttentionPartialBytes(const AttentionSegment* segments, int32_t count,
+                                                 int32_t heads, int32_t head_dim) {
   int64_t partials = 0;
   for (int32_t i = 0; i < count; ++i) {
     partials += static_cast<int64_t>(segments[i].rows) *

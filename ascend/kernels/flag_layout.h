@@ -13,14 +13,14 @@ constexpr int32_t kFlagBytes = 512;
 // A flag at this value ends every wait: its writer has given up, and so does who reads it.
 constexpr int64_t kAborted = INT64_MAX;
 
-constexpr int32_t BarrierRounds(int32_t programs) {
+WEFT_SHARED constexpr int32_t BarrierRounds(int32_t programs) {
   int32_t rounds = 0;
   while ((1 << rounds) < programs) ++rounds;
   return rounds;
 }
 
 // Bytes of the flags of a team of so many blocks.
-constexpr int64_t BarrierBytes(int32_t blocks) {
+WEFT_SHARED constexpr int64_t BarrierBytes(int32_t blocks) {
   const int32_t programs = blocks * kPrograms;
   return static_cast<int64_t>(BarrierRounds(programs)) * programs * kFlagBytes;
 }

@@ -14,7 +14,7 @@ namespace weft_ascend {
 constexpr int32_t kGroupInputs = 32;
 
 // Bytes that MatmulArgs::workspace points to: two steps' weights for each block.
-constexpr int64_t MatmulInt8WorkspaceBytes(int32_t team_size) {
+WEFT_SHARED constexpr int64_t MatmulInt8WorkspaceBytes(int32_t team_size) {
   return static_cast<int64_t>(team_size) * 2 * kStepWeightBytes;
 }
 

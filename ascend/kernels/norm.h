@@ -4,12 +4,11 @@
 #include <cstdint>
 
 #include "kernel_operator.h"
+#include "shapes.h"
 #include "team.h"
 #include "vector_tools.h"
 
 namespace weft_ascend {
-
-constexpr int32_t kMaxHidden = 16384;  // of a row that AddNorm keeps in UB
 
 // hidden[r] += update[r] + bias; normed[r] = hidden[r] / sqrt(mean(hidden[r]^2) + eps) * weights.
 // Without `update` nothing is added, without `weights` nothing is normed. A row's bits depend on

@@ -3,6 +3,16 @@
 
 #include <cstdint>
 
+// Marks a function that both call. Only the card's compiler, which takes an unmarked one for the
+// host's alone, has to be told.
+#ifdef __CCE__
+// clang-format off
+#define WEFT_SHARED [host, aicore]
+// clang-format on
+#else
+#define WEFT_SHARED
+#endif
+
 namespace weft_ascend {
 
 // Every address that the host hands to a kernel is a multiple of this; flags are so far apart.
@@ -17,6 +27,8 @@ constexpr int32_t kBlockPositions = 64;
 // Keys in a segment of attention: partial results are merged over segments in ascending order.
 constexpr int32_t kSegmentKeys = 512;
 constexpr int32_t kMaxHeadDim = 256;
+// Of a row that a vector core keeps whole while it norms it.
+constexpr int32_t kMaxHidden = 16384;
 
 // A block is one cube core with its two vector cores.
 constexpr int32_t kVectorCores = 2;
@@ -24,16 +36,11 @@ constexpr int32_t kPrograms = 1 + kVectorCores;
 // Blocks of a launch at the most; a chip has fewer cube cores than that.
 constexpr int32_t kMaxBlocks = 64;
 
-// Flags between a block's cube core and its vector cores, by CrossCoreSetFlag: 0 to 10 belong to
-// whichever operator runs, which leaves them all taken back. 11 to 15 are not to be used: some are
-// SyncAll's.
-constexpr int32_t kOperatorFlags = 11;
-
 // Bytes that a multiplication with int8 weights needs for each block of its team.
 constexpr int64_t kInt8BlockBytes = 256 * 1024;
 
-constexpr int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
-constexpr int32_t RoundUp(int32_t a, int32_t b) { return CeilDiv(a, b) * b; }
-constexpr int64_t RoundUp64(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+WEFT_SHARED constexpr int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
+WEFT_SHARED constexpr int32_t RoundUp(int32_t a, int32_t b) { return CeilDiv(a, b) * b; }
+WEFT_SHARED constexpr int64_t RoundUp64(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 }  // namespace weft_ascend

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -16,6 +17,8 @@ namespace {
 // Instructions that the device may carry out each time the host waits for a copy.
 constexpr uint64_t kSlice = 20000;
 constexpr uint64_t kLine = 64;
+// Microseconds: the longest time that the chip gives a kernel.
+constexpr uint64_t kMostExecuteTime = uint64_t{1091} * 1000 * 1000;
 
 struct Acl {
   Mutex mutex;
@@ -229,7 +232,10 @@ aclError aclrtHostUnregister(void* ptr) {
 
 aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* /*options*/,
                                  aclrtBinHandle* binHandle) {
-  if (binPath == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no path of a binary");
+  if (binPath == nullptr || *binPath != '/') {
+    return fail(ACL_ERROR_INVALID_PARAM, fmt::format("'{}' is no absolute path of a binary",
+                                                     binPath == nullptr ? "" : binPath));
+  }
   *binHandle = &acl().handle;
   return ACL_SUCCESS;
 }
@@ -247,8 +253,15 @@ aclError aclrtBinaryGetFunction(const aclrtBinHandle /*binHandle*/, const char* 
   return ACL_SUCCESS;
 }
 
-aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData,
-                           size_t argsSize, aclrtStream /*stream*/) {
+aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks,
+                                       aclrtStream /*stream*/, aclrtLaunchKernelCfg* cfg,
+                                       void* hostArgs, size_t argsSize,
+                                       aclrtPlaceHolderInfo* /*placeHolderArray*/,
+                                       size_t placeHolderNum) {
+  if (cfg != nullptr || placeHolderNum != 0) {
+    return fail(ACL_ERROR_INVALID_PARAM,
+                "the twin launches without a configuration and without placeholders");
+  }
   if (funcHandle == nullptr || numBlocks == 0 || numBlocks > 65535) {
     return fail(ACL_ERROR_INVALID_PARAM, fmt::format("a launch of {} blocks", numBlocks));
   }
@@ -256,12 +269,14 @@ aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const
   const MutexLock lock(state.mutex);
   device_of(state).Launch(reinterpret_cast<weft::twin::Kernel>(funcHandle),
                           static_cast<int>(numBlocks),
-                          {static_cast<const std::byte*>(argsData), argsSize});
+                          {static_cast<const std::byte*>(hostArgs), argsSize});
   return ACL_SUCCESS;
 }
 
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
-  if (actualTimeout != nullptr) *actualTimeout = timeout;
+  constexpr uint64_t kMost = weft::twin::kMostExecuteTime;
+  if (actualTimeout == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "nowhere to put the timeout");
+  *actualTimeout = timeout == 0 ? kMost : std::min(timeout, kMost);
   return ACL_SUCCESS;
 }
 }

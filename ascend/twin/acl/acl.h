@@ -17,6 +17,11 @@ using aclrtStream = void*;
 using aclrtBinHandle = void*;
 using aclrtFuncHandle = void*;
 struct aclrtBinaryLoadOptions;
+struct aclrtLaunchKernelCfg;
+struct aclrtPlaceHolderInfo {
+  uint32_t addrOffset;
+  uint32_t dataOffset;
+};
 
 inline constexpr aclError ACL_SUCCESS = 0;
 inline constexpr aclError ACL_ERROR_INVALID_PARAM = 100000;
@@ -65,14 +70,20 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
 aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr);
 aclError aclrtHostUnregister(void* ptr);
 
-// Kernels are those linked into the program (WEFT_TWIN_KERNEL); the path only has to be given.
+// Kernels are those linked into the program (WEFT_TWIN_KERNEL); the path only has to be absolute.
 aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options,
                                  aclrtBinHandle* binHandle);
 aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
 aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName,
                                 aclrtFuncHandle* funcHandle);
-aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData,
-                           size_t argsSize, aclrtStream stream);
-// Microseconds; the twin has no clock and takes any.
+// The arguments are in host memory, and copied before the call returns. The twin takes neither a
+// configuration nor placeholders.
+aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks,
+                                       aclrtStream stream, aclrtLaunchKernelCfg* cfg,
+                                       void* hostArgs, size_t argsSize,
+                                       aclrtPlaceHolderInfo* placeHolderArray,
+                                       size_t placeHolderNum);
+// Microseconds, after which a kernel is ended; 0: as long as can be. The twin has no clock and ends
+// none.
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout);
 }

@@ -65,7 +65,7 @@ class AclTest : public testing::Test {
     set_acl_options(few_cores(4));
     ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
     ASSERT_EQ(aclrtCreateStream(&stream_), ACL_SUCCESS);
-    ASSERT_EQ(aclrtBinaryLoadFromFile("kernels", nullptr, &binary_), ACL_SUCCESS);
+    ASSERT_EQ(aclrtBinaryLoadFromFile("/kernels.o", nullptr, &binary_), ACL_SUCCESS);
   }
   void TearDown() override { set_acl_options({}); }
 
@@ -86,9 +86,9 @@ class AclTest : public testing::Test {
   void Launch(const char* name, std::vector<void*> arguments) {
     aclrtFuncHandle function = nullptr;
     ASSERT_EQ(aclrtBinaryGetFunction(binary_, name, &function), ACL_SUCCESS);
-    ASSERT_EQ(
-        aclrtLaunchKernel(function, 2, arguments.data(), arguments.size() * sizeof(void*), stream_),
-        ACL_SUCCESS);
+    ASSERT_EQ(aclrtLaunchKernelWithHostArgs(function, 2, stream_, nullptr, arguments.data(),
+                                            arguments.size() * sizeof(void*), nullptr, 0),
+              ACL_SUCCESS);
   }
 
   aclrtStream stream_ = nullptr;
@@ -168,6 +168,18 @@ TEST_F(AclTest, HostMemoryThatIsRegistered) {
   EXPECT_NE(aclrtHostUnregister(host), ACL_SUCCESS);
 }
 
+TEST_F(AclTest, AKernelHasAsMuchTimeAsTheChipCanGive) {
+  constexpr uint64_t kSecond = 1000 * 1000;
+  uint64_t actual = 0;
+  EXPECT_EQ(aclrtSetOpExecuteTimeOutV2(5 * kSecond, &actual), ACL_SUCCESS);
+  EXPECT_EQ(actual, 5 * kSecond);
+  EXPECT_EQ(aclrtSetOpExecuteTimeOutV2(0, &actual), ACL_SUCCESS);
+  EXPECT_EQ(actual, 1091 * kSecond);
+  EXPECT_EQ(aclrtSetOpExecuteTimeOutV2(5000 * kSecond, &actual), ACL_SUCCESS);
+  EXPECT_EQ(actual, 1091 * kSecond);
+  EXPECT_NE(aclrtSetOpExecuteTimeOutV2(0, nullptr), ACL_SUCCESS);
+}
+
 TEST_F(AclTest, WrongCallsAreErrors) {
   void* memory = Allocate(64);
   int64_t value = 0;
@@ -177,6 +189,14 @@ TEST_F(AclTest, WrongCallsAreErrors) {
   aclrtFuncHandle function = nullptr;
   EXPECT_NE(aclrtBinaryGetFunction(binary_, "no_such_kernel", &function), ACL_SUCCESS);
   EXPECT_THAT(aclGetRecentErrMsg(), testing::HasSubstr("no_such_kernel"));
+  aclrtBinHandle binary = nullptr;
+  EXPECT_NE(aclrtBinaryLoadFromFile("kernels.o", nullptr, &binary), ACL_SUCCESS);
+  EXPECT_THAT(aclGetRecentErrMsg(), testing::HasSubstr("'kernels.o' is no absolute path"));
+  aclrtPlaceHolderInfo place{};
+  ASSERT_EQ(aclrtBinaryGetFunction(binary_, "acl_test_fails", &function), ACL_SUCCESS);
+  EXPECT_NE(aclrtLaunchKernelWithHostArgs(function, 1, stream_, nullptr, &memory, sizeof memory,
+                                          &place, 1),
+            ACL_SUCCESS);
   EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
   EXPECT_NE(aclrtFree(memory), ACL_SUCCESS);
   set_acl_options([] {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <vector>
 
 #include "base/check.h"
@@ -90,9 +92,15 @@ Result<uint64_t> free_card_memory(int ordinal) {
 Result<std::unique_ptr<AclDevice>> AclDevice::create(int ordinal, const std::string& kernels) {
   std::unique_ptr<AclDevice> device(new AclDevice());
   WEFT_RETURN_IF_ERROR(choose_device(ordinal));
+  uint64_t microseconds = 0;
+  WEFT_RETURN_IF_ERROR(
+      check("setting the kernels' time limit", aclrtSetOpExecuteTimeOutV2(0, &microseconds)));
+  device->time_limit_ = std::chrono::microseconds(microseconds);
   WEFT_RETURN_IF_ERROR(check("making a stream", aclrtCreateStream(&device->stream_)));
-  WEFT_RETURN_IF_ERROR(check(fmt::format("loading kernels from '{}'", kernels).c_str(),
-                             aclrtBinaryLoadFromFile(kernels.c_str(), nullptr, &device->kernels_)));
+  // The runtime takes no relative path.
+  const std::string file = std::filesystem::absolute(kernels).string();
+  WEFT_RETURN_IF_ERROR(check(fmt::format("loading kernels from '{}'", file).c_str(),
+                             aclrtBinaryLoadFromFile(file.c_str(), nullptr, &device->kernels_)));
   return device;
 }
 
@@ -110,8 +118,9 @@ Status AclDevice::launch(const char* kernel, int blocks, std::span<const uint64_
   WEFT_RETURN_IF_ERROR(
       check("finding a kernel", aclrtBinaryGetFunction(kernels_, kernel, &function)));
   return check("launching a kernel",
-               aclrtLaunchKernel(function, static_cast<uint32_t>(blocks), arguments.data(),
-                                 arguments.size_bytes(), stream_));
+               aclrtLaunchKernelWithHostArgs(function, static_cast<uint32_t>(blocks), stream_,
+                                             nullptr, const_cast<uint64_t*>(arguments.data()),
+                                             arguments.size_bytes(), nullptr, 0));
 }
 
 Status AclDevice::synchronize() {

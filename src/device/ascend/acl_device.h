@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace weft {
@@ -62,7 +63,8 @@ Result<uint64_t> free_card_memory(int ordinal);
 
 class AclDevice {
  public:
-  // `kernels`: the file that the kernels were compiled to. The twin has them linked in.
+  // `kernels`: the file that the kernels were compiled to. The twin has them linked in. Kernels get
+  // as much time as the chip can give them.
   static Result<std::unique_ptr<AclDevice>> create(int ordinal, const std::string& kernels);
   ~AclDevice();
   AclDevice(const AclDevice&) = delete;
@@ -73,6 +75,8 @@ class AclDevice {
   Status launch(const char* kernel, int blocks, std::span<const uint64_t> arguments);
   // Returns when all of them have ended; an error says why one did not.
   Status synchronize();
+  // After which the chip ends a kernel.
+  Duration time_limit() const { return time_limit_; }
   // After an error: a stream that knows nothing of it. Memory stays.
   Status renew_stream();
 
@@ -81,6 +85,7 @@ class AclDevice {
 
   aclrtStream stream_ = nullptr;
   aclrtBinHandle kernels_ = nullptr;
+  Duration time_limit_{};
 };
 
 }  // namespace weft

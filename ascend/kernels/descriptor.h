@@ -152,7 +152,7 @@ struct RingEntry {
 struct Launch {
   int32_t blocks[kRings];  // of the launch: the first ones serve ring 0
   int32_t ring_entries;
-  int32_t boards_count;
+  int32_t unused;
   int64_t epoch_quanta;  // of a ring; then the kernel ends
   int64_t spin_cap;
   GmAddress model;               // DeviceModel

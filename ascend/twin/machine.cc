@@ -103,6 +103,7 @@ void Machine::Raise(Fault raised) {
 
 // Launches are ordered after each other: nothing of the last one is held against this.
 void Machine::BeginLaunch(int blocks) {
+  ++launches;
   const size_t actors = static_cast<size_t>(blocks) * 3;
   races_ = !options_.timing_only && actors <= GlobalShadow::kMostActors;
   shadow.Clear();

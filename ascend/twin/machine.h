@@ -52,6 +52,7 @@ class Machine {
   std::optional<Fault> fault;
   std::optional<Injection> injection;
   uint64_t instructions = 0;
+  uint64_t launches = 0;  // begun
 
   void Launch(Kernel kernel, int blocks, std::span<const std::byte> arguments);
   void QueueCopy(void* target, const void* source, uint64_t bytes);

@@ -95,5 +95,6 @@ const Counters& Device::counters(int core, int sub_core) const {
   return machine_->sub_core(core, sub_core).counters();
 }
 uint64_t Device::instructions() const { return machine_->instructions; }
+uint64_t Device::launches() const { return machine_->launches; }
 
 }  // namespace weft::twin

@@ -221,6 +221,8 @@ class Device {
   // What all sub cores have issued since the device was made, but for barriers, reads of global
   // memory by the scalar unit and what it does to its cache.
   uint64_t instructions() const;
+  // That have begun: each draws the orders of its programs anew.
+  uint64_t launches() const;
 
  private:
   template <class T>

@@ -19,11 +19,19 @@ Status check_limits(const ExecutorLimits& limits, double block_bytes) {
       {"output rows", limits.output_rows, 1 << 20},
       {"context positions", limits.context, 1 << 24},
       {"KV blocks", limits.blocks, INT32_MAX / kBlockPositions},
+      {"rows in a tile", limits.tile_rows, 1 << 10},
   };
   for (const Limit& limit : all) {
     if (limit.value >= 1 && limit.value <= limit.max) continue;
     return Error{ErrorKind::kInvalidArgument, fmt::format("{} {}: it has to be from 1 to {}",
                                                           limit.value, limit.name, limit.max)};
+  }
+  if (limits.rows < limits.slots + limits.tile_rows) {
+    return Error{
+        ErrorKind::kInvalidArgument,
+        fmt::format("{} rows: a row of each of {} sequences and a tile of {} of a prompt "
+                    "need at least {}",
+                    limits.rows, limits.slots, limits.tile_rows, limits.slots + limits.tile_rows)};
   }
   if (block_bytes * limits.blocks > 0x1p46) {
     return Error{ErrorKind::kExhausted,

@@ -390,6 +390,65 @@ TEST(AscendExecutor, CoreTimeAddsUp) {
   EXPECT_GE(driver.executor().last_layer_end(), start);
 }
 
+TEST(AscendExecutor, RefusesLimitsThatCannotBe) {
+  const Checkpoint checkpoint = *Checkpoint::open(test::tiny("llama", "f32.gguf"));
+  const Model model = *build_model(checkpoint);
+  const auto refusal = [&](const ExecutorLimits& limits, int cores = 1) {
+    twin::set_acl_options({});
+    AscendOptions options;
+    options.host_kernels = *find_kernels("ref");
+    options.limits = limits;
+    options.cores = cores;
+    const auto executor = make_ascend_executor(model, checkpoint, options);
+    return executor.ok() ? "accepted" : executor.error().message;
+  };
+  EXPECT_EQ(refusal({8, 4, 72, 8, 128, 16}), "accepted");
+  EXPECT_EQ(refusal({8, 4, 71, 8, 128, 16}),
+            "71 rows: a row of each of 8 sequences and a tile of 64 of a prompt need at least 72");
+  EXPECT_THAT(refusal({0, 4, 72, 8, 128, 16}), HasSubstr("0 slots"));
+  EXPECT_THAT(refusal({8, 4, 72, 0, 128, 16}), HasSubstr("0 output rows"));
+  EXPECT_THAT(refusal({8, 4, 72, 8, 128, 16}, 65), HasSubstr("65 cores"));
+}
+
+// Groups that are never idle at the same time still get their new launches, with the tokens of a
+// sequence alone.
+TEST(AscendExecutor, EpochsEndWhileBothGroupsAreBusy) {
+  const Expected expected("llama");
+  const std::span prompt(expected.prompt);
+  TwinOptions options;
+  options.cores = 2;
+  options.prefill_cores = 1;
+  options.decode_cores = 1;
+  options.epoch_quanta = 6;
+  options.observe = false;
+  TwinDriver driver("llama", options);
+  auto stream = driver.open(0);
+  Tokens tokens = {driver.run({TwinDriver::rows(stream, prompt, Outputs::kLast)})[0].token};
+  const uint64_t launches = twin::acl_device().launches();
+  auto other = driver.open(1);
+  const Pass read{0, {TwinDriver::rows(other, prompt.first(5), Outputs::kNone)}};
+  Pass step{1, {TwinDriver::next(stream)}};
+  driver.start(Group::kPrefill, {&read}, 0, driver.layers());
+  uint64_t reading = driver.last_quantum();
+  driver.start(Group::kDecode, {&step}, 0, driver.layers());
+  for (;;) {
+    const Completion completion = driver.wait();
+    ASSERT_TRUE(completion.status.ok()) << completion.status.error().message;
+    if (completion.quantum == reading) {
+      driver.start(Group::kPrefill, {&read}, 0, driver.layers());
+      reading = driver.last_quantum();
+      continue;
+    }
+    tokens.push_back(completion.outputs[0].token);
+    if (tokens.size() == 20) break;
+    step.segments = {TwinDriver::next(stream)};
+    driver.start(Group::kDecode, {&step}, 0, driver.layers());
+  }
+  EXPECT_TRUE(driver.wait().status.ok());
+  EXPECT_EQ(tokens, Tokens(expected.greedy.begin(), expected.greedy.begin() + 20));
+  EXPECT_GE(twin::acl_device().launches(), launches + 3);
+}
+
 TEST(AscendExecutor, RefusesWhatTheKernelsCannotRun) {
   const Checkpoint checkpoint = *Checkpoint::open(test::tiny("mixtral", "f32.gguf"));
   const Model model = *build_model(checkpoint);
@@ -409,6 +468,11 @@ TEST(AscendExecutor, RefusesWhatTheKernelsCannotRun) {
   EXPECT_THAT(width.error().message, HasSubstr("feed-forward size of 168"));
 
   odd.config.ffn = 160;
+  odd.config.hidden = 16400;
+  const auto wide = make_ascend_executor(odd, checkpoint, options);
+  ASSERT_FALSE(wide.ok());
+  EXPECT_THAT(wide.error().message, HasSubstr("hidden size of 16400"));
+  odd.config.hidden = model.config.hidden;
   options.cores = 4;
   options.prefill_cores = 1;
   options.decode_cores = 1;

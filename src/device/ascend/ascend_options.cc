@@ -2,10 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ascend/kernels/attention_shapes.h"
 #include "ascend/kernels/shapes.h"
 #include "device/executor_limits.h"
 
 namespace weft {
+namespace {
+
+// A prompt's rows go through attention in tiles of so many.
+constexpr int kTileRows = weft_ascend::kAttentionRows;
+
+}  // namespace
+
 int AscendOptions::cores_of(Group group) const {
   switch (group) {
     case Group::kAll:
@@ -18,8 +28,15 @@ int AscendOptions::cores_of(Group group) const {
   return 0;
 }
 
+ExecutorLimits AscendOptions::device_limits() const {
+  ExecutorLimits held = limits;
+  held.tile_rows = kTileRows;
+  held.output_rows = std::min(held.output_rows, held.rows);
+  return held;
+}
+
 Status AscendOptions::check(int64_t block_bytes) const {
-  WEFT_RETURN_IF_ERROR(check_limits(limits, static_cast<double>(block_bytes)));
+  WEFT_RETURN_IF_ERROR(check_limits(device_limits(), static_cast<double>(block_bytes)));
   if (cores < 1 || cores > weft_ascend::kMaxBlocks) {
     return Error{
         ErrorKind::kInvalidArgument,

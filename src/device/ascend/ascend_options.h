@@ -23,7 +23,7 @@ struct AscendOptions {
   int decode_cores = 0;
   AscendWeights weights = AscendWeights::kAuto;
   const KernelTable* host_kernels = nullptr;  // draws the tokens that the device does not draw
-  ExecutorLimits limits;                      // all set; tile_rows is the device's
+  ExecutorLimits limits;                      // all set, but for tile_rows: device_limits()
   int64_t spin_cap = 1 << 26;  // looks at another core's flag before the launch counts as lost
   int64_t epoch_quanta = 1 << 20;
   // Sees the logits [vocab] of each output row of a quantum: for tests.
@@ -31,6 +31,8 @@ struct AscendOptions {
 
   bool split() const { return prefill_cores > 0; }
   int cores_of(Group group) const;  // 0: there is no such group
+  // The limits that the device keeps.
+  ExecutorLimits device_limits() const;
   // Holds cores and limits to what can be; `block_bytes` of a KV block over all layers.
   Status check(int64_t block_bytes) const;
   std::string describe() const;

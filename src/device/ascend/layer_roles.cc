@@ -13,6 +13,7 @@ namespace {
 
 using weft_ascend::kFractal;
 using weft_ascend::kMaxHeadDim;
+using weft_ascend::kMaxHidden;
 using weft_ascend::kMaxVocab;
 
 Error unsupported(std::string message) { return {ErrorKind::kUnsupported, std::move(message)}; }
@@ -36,6 +37,10 @@ Status check_dimensions(const ModelConfig& config) {
     if (d.value % kFractal == 0) continue;
     return unsupported(fmt::format("a {} of {}: the Ascend kernels need a multiple of {}", d.name,
                                    d.value, kFractal));
+  }
+  if (config.hidden > kMaxHidden) {
+    return unsupported(fmt::format("a hidden size of {}: the Ascend kernels go up to {}",
+                                   config.hidden, kMaxHidden));
   }
   if (config.head_dim > kMaxHeadDim) {
     return unsupported(fmt::format("a head size of {}: the Ascend kernels go up to {}",

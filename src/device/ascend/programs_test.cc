@@ -130,7 +130,6 @@ class Bench {
     Launch launch{};
     launch.blocks[0] = kBlocks;
     launch.ring_entries = 8;
-    launch.boards_count = kLimits.passes;
     launch.epoch_quanta = 8;
     launch.spin_cap = kSpinCap;
     launch.model = memory_->address();

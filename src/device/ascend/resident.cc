@@ -90,7 +90,7 @@ Status Resident::make_memory(uint64_t model, uint64_t workspaces) {
   WEFT_RETURN_IF_ERROR(make(rings_, int64_t{kRings} * kRingEntries * sizeof(RingEntry)));
   WEFT_RETURN_IF_ERROR(make(decisions_, kTeamKinds * kFlagBytes));
   WEFT_RETURN_IF_ERROR(make(boards_, int64_t{options_.boards} * kFlagBytes));
-  WEFT_RETURN_IF_ERROR(make(progress_, kRings * sizeof(GroupProgress)));
+  WEFT_RETURN_IF_ERROR(make(progress_flags_, kRings * sizeof(GroupProgress)));
   WEFT_RETURN_IF_ERROR(make(reports_, programs() * static_cast<int64_t>(sizeof(ProgramReport))));
   program_reports_.resize(static_cast<size_t>(programs()));
 
@@ -108,7 +108,6 @@ Status Resident::make_memory(uint64_t model, uint64_t workspaces) {
     launch.rings[ring] = rings_.address() + ring * kRingEntries * sizeof(RingEntry);
   }
   launch.ring_entries = kRingEntries;
-  launch.boards_count = options_.boards;
   // The host ends epochs; the kernel only sees to it that none is endless.
   launch.epoch_quanta = 2 * options_.epoch_quanta;
   launch.spin_cap = options_.spin_cap;
@@ -116,28 +115,29 @@ Status Resident::make_memory(uint64_t model, uint64_t workspaces) {
   launch.workspaces = workspaces;
   launch.decisions = decisions_.address();
   launch.boards = boards_.address();
-  launch.progress = progress_.address();
+  launch.progress = progress_flags_.address();
   launch.reports = reports_.address();
   return launch_.write_value(0, launch);
 }
 
-Result<bool> Resident::begin(const std::vector<int64_t>& boards, TimePoint now) {
+bool Resident::due(TimePoint now) const {
+  return running_ && (published_[0] + published_[1] >= options_.epoch_quanta ||
+                      now - launched_ >= options_.epoch_time);
+}
+
+Status Resident::begin(const std::vector<int64_t>& boards, TimePoint now) {
   if (running_) {
-    const bool due = published_[0] >= options_.epoch_quanta ||
-                     published_[1] >= options_.epoch_quanta ||
-                     now - launched_ >= options_.epoch_time;
-    if (!due) return false;
+    if (!due(now)) return {};
     // Nothing is lost where the chip has ended an idle kernel before.
     if (const Status ended = end(); !ended.ok()) WEFT_RETURN_IF_ERROR(device_.renew_stream());
   }
-  WEFT_RETURN_IF_ERROR(launch(boards, now));
-  return true;
+  return launch(boards, now);
 }
 
 // Flags only grow while a kernel runs. Each epoch begins with all of them where they were made, but
 // for the boards', which outlive epochs.
 Status Resident::launch(const std::vector<int64_t>& boards, TimePoint now) {
-  for (DeviceMemory* memory : {&heads_, &rings_, &decisions_, &progress_, &reports_}) {
+  for (DeviceMemory* memory : {&heads_, &rings_, &decisions_, &progress_flags_, &reports_}) {
     WEFT_RETURN_IF_ERROR(memory->clear());
   }
   for (DeviceMemory& barrier : barriers_) WEFT_RETURN_IF_ERROR(barrier.clear());
@@ -145,6 +145,8 @@ Status Resident::launch(const std::vector<int64_t>& boards, TimePoint now) {
     WEFT_RETURN_IF_ERROR(boards_.write_value(board * kFlagBytes, boards[board]));
   }
   published_ = {};
+  progress_ = {};
+  cycles_ = {};
   WEFT_RETURN_IF_ERROR(
       device_.launch("weft_resident", options_.blocks[0] + options_.blocks[1], launch_.address()));
   running_ = true;
@@ -172,14 +174,16 @@ Result<int64_t> Resident::publish(int ring, weft_ascend::TeamKind team, uint64_t
   return published_[static_cast<size_t>(ring)];
 }
 
-Result<std::array<Resident::Progress, kRings>> Resident::read_progress() {
+// True: a layer has ended.
+Result<bool> Resident::read_progress() {
   std::array<GroupProgress, kRings> flags{};
-  WEFT_RETURN_IF_ERROR(progress_.read(0, std::as_writable_bytes(std::span(flags))));
-  std::array<Progress, kRings> progress;
+  WEFT_RETURN_IF_ERROR(progress_flags_.read(0, std::as_writable_bytes(std::span(flags))));
+  bool layer_ended = false;
   for (size_t ring = 0; ring < kRings; ++ring) {
-    progress[ring] = {flags[ring].quanta, flags[ring].layers};
+    layer_ended |= flags[ring].layers != progress_[ring].layers;
+    progress_[ring] = {flags[ring].quanta, flags[ring].layers};
   }
-  return progress;
+  return layer_ended;
 }
 
 // The first fault that is no consequence of another; empty if there is none.
@@ -200,25 +204,27 @@ Result<std::string> Resident::read_reports() {
   return text;
 }
 
-Result<std::array<Resident::Progress, kRings>> Resident::look() {
-  WEFT_ASSIGN(const auto progress, read_progress());
+Result<bool> Resident::look() {
+  WEFT_ASSIGN(const bool layer_ended, read_progress());
   if (++looks_ % kReportLooks == 0) {
     WEFT_ASSIGN(std::string fault, read_reports());
     if (!fault.empty()) return Error{ErrorKind::kIo, std::move(fault)};
   }
-  return progress;
+  return layer_ended;
 }
 
-Result<Resident::Cycles> Resident::cycles(int ring) {
+Result<Resident::Cycles> Resident::spent(int ring) {
   WEFT_RETURN_IF_ERROR(reports_.read(0, std::as_writable_bytes(std::span(program_reports_))));
+  const auto index = static_cast<size_t>(ring);
   const int first = ring == 0 ? 0 : options_.blocks[0];
-  const int end = first + options_.blocks[static_cast<size_t>(ring)];
-  Cycles cycles;
+  const int end = first + options_.blocks[index];
+  Cycles now;
   for (int i = first * weft_ascend::kPrograms; i < end * weft_ascend::kPrograms; ++i) {
-    cycles.operators += program_reports_[static_cast<size_t>(i)].operator_cycles;
-    cycles.barriers += program_reports_[static_cast<size_t>(i)].barrier_cycles;
+    now.operators += program_reports_[static_cast<size_t>(i)].operator_cycles;
+    now.barriers += program_reports_[static_cast<size_t>(i)].barrier_cycles;
   }
-  return cycles;
+  const Cycles before = std::exchange(cycles_[index], now);
+  return Cycles{now.operators - before.operators, now.barriers - before.barriers};
 }
 
 Status Resident::end() {
@@ -229,7 +235,7 @@ Status Resident::end() {
   return device_.synchronize();
 }
 
-std::array<Resident::Progress, kRings> Resident::fail(std::string& cause) {
+void Resident::fail(std::string& cause) {
   running_ = false;
   // A kernel that still runs leaves its rings at this, and everything else within its spin cap.
   for (int ring = 0; ring < rings(); ++ring) {
@@ -242,8 +248,7 @@ std::array<Resident::Progress, kRings> Resident::fail(std::string& cause) {
   if (const Result<std::string> fault = read_reports(); fault.ok() && !fault->empty()) {
     cause += cause.empty() ? *fault : fmt::format("; {}", *fault);
   }
-  const auto progress = read_progress();
-  return progress.ok() ? *progress : std::array<Progress, kRings>{};
+  if (!read_progress().ok()) progress_ = {};
 }
 
 }  // namespace weft

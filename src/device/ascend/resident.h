@@ -18,8 +18,8 @@ namespace weft {
 struct ResidentOptions {
   std::array<int, weft_ascend::kRings> blocks{};  // cores of each ring; the second may have none
   int boards = 0;
-  // An epoch ends when nothing runs after so many quanta of a ring, or so long: far below the time
-  // after which the chip ends a kernel.
+  // An epoch is due to end after so many entries of its rings, or so long: far below the time after
+  // which the chip ends a kernel.
   int64_t epoch_quanta = 1 << 20;
   Duration epoch_time = std::chrono::minutes(10);
   // Looks of a program at a flag that another one of the launch will write.
@@ -40,27 +40,32 @@ class Resident {
     int64_t layers = 0;
   };
 
-  // Launches the kernel if none runs, also after an epoch that was due to end; true: it did, and
-  // everything is counted from 0 again. Requires that no quantum runs. `boards`: what each board's
-  // flag stands at.
-  Result<bool> begin(const std::vector<int64_t>& boards, TimePoint now);
+  // Whether the epoch that runs is to end as soon as no quantum does.
+  bool due(TimePoint now) const;
+  // Launches the kernel if none runs, also after an epoch that was due to end; everything is then
+  // counted from 0 again. Requires that no quantum runs. `boards`: what each board's flag stands
+  // at.
+  Status begin(const std::vector<int64_t>& boards, TimePoint now);
   // Hands a quantum to the blocks of a ring, and returns its number among the ring's quanta: done
   // once Progress::quanta is no less. An epoch runs.
   Result<int64_t> publish(int ring, weft_ascend::TeamKind team, uint64_t descriptor);
-  // On the twin, time passes while this looks. An error: the launch is lost, and fail() ends it.
-  Result<std::array<Progress, weft_ascend::kRings>> look();
-  // Cycles within operators and at barriers so far in this epoch, of the ring's blocks.
+  // Looks how far the rings are; true: a layer has ended. On the twin, time passes meanwhile. An
+  // error: the launch is lost, and fail() ends it.
+  Result<bool> look();
+  // As last looked.
+  const Progress& progress(int ring) const { return progress_[static_cast<size_t>(ring)]; }
+  // Cycles of the ring's blocks within operators and at barriers, since last asked.
   struct Cycles {
     int64_t operators = 0;
     int64_t barriers = 0;
   };
-  Result<Cycles> cycles(int ring);
+  Result<Cycles> spent(int ring);
 
   // Ends the epoch once the quanta before are done.
   Status end();
-  // Ends it at once, whatever state it is in; `cause` gets what the programs report. Returns how
-  // far the rings had come.
-  std::array<Progress, weft_ascend::kRings> fail(std::string& cause);
+  // Ends it at once, whatever state it is in, and looks how far the rings had come; `cause` gets
+  // what the programs report.
+  void fail(std::string& cause);
   bool running() const { return running_; }
 
  private:
@@ -74,7 +79,7 @@ class Resident {
   int rings() const { return options_.blocks[1] > 0 ? 2 : 1; }
   Status launch(const std::vector<int64_t>& boards, TimePoint now);
   Status write_entry(int ring, const weft_ascend::RingEntry& entry);
-  Result<std::array<Progress, weft_ascend::kRings>> read_progress();
+  Result<bool> read_progress();
   Result<std::string> read_reports();
 
   AclDevice& device_;
@@ -83,6 +88,8 @@ class Resident {
   TimePoint launched_{};
   int looks_ = 0;
   std::array<int64_t, weft_ascend::kRings> published_{};
+  std::array<Progress, weft_ascend::kRings> progress_{};
+  std::array<Cycles, weft_ascend::kRings> cycles_{};  // of the epoch, as last asked
 
   DeviceMemory launch_;
   DeviceMemory heads_;  // a flag for each ring
@@ -90,7 +97,7 @@ class Resident {
   std::array<DeviceMemory, weft_ascend::kTeamKinds> barriers_;
   DeviceMemory decisions_;
   DeviceMemory boards_;
-  DeviceMemory progress_;
+  DeviceMemory progress_flags_;
   DeviceMemory reports_;
   std::vector<weft_ascend::ProgramReport> program_reports_;
 };

@@ -367,6 +367,7 @@ TEST(CpuExecutorTest, RefusesLimitsThatCannotBe) {
   EXPECT_THAT(refusal({1, 1, 8, 1, 64, 0}, 1), HasSubstr("0 KV blocks"));
   EXPECT_THAT(refusal({1, 1, 8, 1, -5, 1}, 1), HasSubstr("-5 context"));
   EXPECT_THAT(refusal({1, 2000000000, 8, 1, 64, 1}, 1), HasSubstr("2000000000 passes"));
+  EXPECT_THAT(refusal({8, 1, 8, 1, 64, 1}, 1), HasSubstr("8 rows: a row of each of 8 sequences"));
   EXPECT_THAT(refusal({1, 1, 8, 1, 64, 1}, 0), HasSubstr("0 threads"));
   EXPECT_THAT(refusal({1, 1, 8, 1, 64, 1}, 5000, true), HasSubstr("cannot pin 5000 threads"));
   EXPECT_THAT(refusal({1, 1, 8, 1, 64, 2000000000}, 1), HasSubstr("2000000000 KV blocks"));

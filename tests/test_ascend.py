@@ -112,37 +112,3 @@ def test_the_default_model_scores_a_passage(smollm2_path, smollm2_expected, tmp_
             if token in got:
                 worst = max(worst, abs(got[token] - logit))
     assert worst < LOGIT_BOUND
-
-
-@pytest.mark.model
-@pytest.mark.long
-def test_a_thousand_orders_give_the_default_model_s_bits(smollm2_path, smollm2_expected, tmp_path):
-    ids = tmp_path / "ids.json"
-    ids.write_text(json.dumps(smollm2_expected["passage"]["ids"][:4]))
-
-    def score(seed):
-        cores = str(1 + seed % 4)
-        flags = ["--device", "ascend-twin", "--ascend-cores", cores, "--twin-seed", str(seed), "--context", "64"]
-        run = subprocess.run([WEFT, "score", smollm2_path, "--ids", ids, *flags], capture_output=True, text=True, timeout=120)
-        assert run.returncode == 0, (seed, run.stderr)
-        return run.stdout
-
-    wanted = score(0)
-    with ThreadPoolExecutor(2) as pool:
-        wrong = [seed for seed, got in enumerate(pool.map(score, range(1, 1001)), 1) if got != wanted]
-    assert wrong == []
-
-
-@pytest.mark.model
-@pytest.mark.long
-def test_the_default_model_in_many_orders(smollm2_path):
-    """Another seed is another order of all the pipes of all cores: the same answer, and no fault."""
-
-    def answer(seed):
-        flags = ["-p", "Why is the sky blue?", "--max-tokens", "4", "--temperature", "0", "--twin-seed", str(seed)]
-        command = [WEFT, "run", smollm2_path, *flags, "--context", "256", *TWIN]
-        return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
-
-    first = answer(1000)
-    with ThreadPoolExecutor(2) as pool:
-        assert set(pool.map(answer, range(1001, 1040))) == {first}

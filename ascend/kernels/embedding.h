@@ -21,13 +21,12 @@ struct EmbedArgs {
   int32_t width;
 };
 
-// out[to[r]] = in[from[r]] for floats; a null table stands for 0 ... rows - 1. `in` and `out` do
-// not overlap, and no two rows go to one place. Requires: `width` a multiple of 16.
+// out[r] = in[from[r]] for floats; a null table stands for 0 ... rows - 1. `in` and `out` do not
+// overlap. Requires: `width` a multiple of 16.
 struct CopyRowsArgs {
   GM_ADDR in;    // float [, width]
   GM_ADDR from;  // int32 [rows] or null
-  GM_ADDR out;   // float [, width]
-  GM_ADDR to;    // int32 [rows] or null
+  GM_ADDR out;   // float [rows, width]
   int32_t rows;
   int32_t width;
 };
@@ -92,16 +91,14 @@ class RowCopier {
   __aicore__ inline RowCopier(AscendC::TPipe& pipe, const CopyRowsArgs& args) : args_(args) {
     pipe.InitBuffer(buffer_, kBuffers * kPiece * sizeof(float));
     if (args.from != nullptr) from_.Init(pipe, args.from, args.rows);
-    if (args.to != nullptr) to_.Init(pipe, args.to, args.rows);
   }
 
   __aicore__ inline void Run(Share rows) {
     for (int32_t row = rows.begin; row < rows.end; ++row) {
       const int64_t from = args_.from == nullptr ? row : from_.Get(row);
-      const int64_t to = args_.to == nullptr ? row : to_.Get(row);
       for (int32_t column = 0; column < args_.width; column += kPiece) {
         const int32_t left = args_.width - column;
-        Piece(from * args_.width + column, to * args_.width + column,
+        Piece(from * args_.width + column, int64_t{row} * args_.width + column,
               left < kPiece ? left : kPiece);
       }
     }
@@ -127,7 +124,6 @@ class RowCopier {
 
   const CopyRowsArgs& args_;
   IntTable from_;
-  IntTable to_;
   AscendC::TBuf<AscendC::TPosition::VECIN> buffer_;
   int32_t pieces_ = 0;
 };

@@ -2,14 +2,18 @@
 // LayerProgram: one quantum through its layers, as a sequence of operators with a team's barrier
 // between each two.
 //
-// A layer:   normed = rms_norm(hidden += update)          vector   and fresh KV blocks are zeroed
-//            qkv = normed x W                             cube
-//            (wait for the passes that this one follows)
-//            queries, and keys and values in the cache    vector   head norm, rotation
-//            attention                                    both     prompts', then streams' and
-//            merge (send the layer) update = attention x W                       cube normed =
-//            rms_norm(hidden += update)          vector gate_up = normed x W cube ffn = silu(gate)
-//            * up                        vector update = ffn x W                             cube
+// A layer:
+//    normed = rms_norm(hidden += update)              vector  and fresh KV blocks are zeroed
+//    qkv = normed x W                                 cube
+//    (wait for the passes that this one follows)
+//    queries, and keys and values into the cache      vector  head norm, rotation
+//    attention of prompts, of streams, its merge      both
+//    (send the layer)
+//    update = attention x W                           cube
+//    normed = rms_norm(hidden += update)              vector
+//    gate_up = normed x W                             cube
+//    ffn = silu(gate) * up                            vector
+//    update = ffn x W                                 cube
 // In the last layer rows that do not reach the head have their keys and values stored and are then
 // left out.
 

@@ -189,15 +189,6 @@ class LogitTiles {
     return few.GetValue(0);
   }
 
-  __aicore__ inline float LogOf(float x) {
-    Floats few = few_.Get<float>();
-    AscendC::Duplicate(few, x, kBlockFloats);
-    VectorBarrier();
-    AscendC::Ln(few, few, kBlockFloats);
-    Await<AscendC::HardEvent::V_S>();
-    return few.GetValue(0);
-  }
-
  private:
   using Floats = AscendC::LocalTensor<float>;
   static constexpr int32_t kTile = kLanes * kLanes;  // whose repeats' sums are a repeat again

@@ -27,7 +27,7 @@ struct RotaryStoreArgs {
   GM_ADDR cos;        // float [context, rope_dims / 2]
   GM_ADDR sin;        // float [context, rope_dims / 2]
   GM_ADDR positions;  // int32 [rows]
-  GM_ADDR places;     // int32 [rows]: block * kBlockPositions + offset; -1: not stored
+  GM_ADDR places;     // int32 [rows]: block * kBlockPositions + offset
   GM_ADDR queries;    // half [rows, q_stride]
   GM_ADDR kv;         // half, the layer's pool [block][kv_heads][2][kBlockPositions][head_dim]
   int32_t rows;
@@ -148,7 +148,6 @@ class RotaryStorer {
   __aicore__ inline void Do(int32_t row, HeadRun run, const Floats& norms) {
     const bool query = run.kind == HeadKind::kQuery;
     const int32_t place = query ? 0 : places_.Get(row);
-    if (place < 0) return;
     const UbRows shape{run.count, args_.head_dim, args_.head_dim};
 
     Floats x = in_.AllocTensor<float>();

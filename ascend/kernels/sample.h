@@ -31,12 +31,12 @@
 
 namespace weft_ascend {
 
-// Requires: vocab <= kMaxVocab; slots and targets that exist.
+// Requires: vocab <= kMaxVocab; slots that exist, each of one row at the most.
 struct SampleArgs {
   GM_ADDR logits;       // float [rows, stride]
   GM_ADDR params;       // SampleRow [rows]
   GM_ADDR results;      // SampleResult [rows]
-  GM_ADDR slot_tokens;  // int32 [slots, kSlotStride]; may be null without slots
+  GM_ADDR slot_tokens;  // int32 [slots, kSlotStride]
   int32_t rows;
   int32_t vocab;
   int32_t stride;
@@ -164,17 +164,9 @@ class RowSampler {
 
   __aicore__ inline void Run(int64_t index) {
     const SampleRow row = ReadParams(index);
-    const int64_t offset = index * args_.stride;
-    SampleResult result{};
-    result.finite = tiles_.Scan(GlobalAt<float>(args_.logits, offset)) ? 1 : 0;
-    result.token = row.target;
-    if (row.target < 0) result.token = result.finite == 0 ? 0 : TokenOf(row);
-    if (result.finite != 0 && row.want_logprob != 0) {
-      result.logit = ReadLogit(offset + result.token);
-      tiles_.SetTemperature(1.0F);
-      result.log_sum_exp = tiles_.max() + tiles_.LogOf(tiles_.Weigh(Cut{}));
-    }
-    Write(index, row, result);
+    if (row.slot < 0) return;
+    const bool finite = tiles_.Scan(GlobalAt<float>(args_.logits, index * args_.stride));
+    Write(index, row.slot, finite ? TokenOf(row) : 0, finite);
   }
 
  private:
@@ -186,38 +178,30 @@ class RowSampler {
     return Drawing(tiles_, row).Token();
   }
 
-  __aicore__ inline AscendC::LocalTensor<int32_t> Read(GM_ADDR address, int64_t offset,
-                                                       int32_t count) {
+  __aicore__ inline SampleRow ReadParams(int64_t index) {
     AscendC::LocalTensor<int32_t> words = words_.Get<int32_t>();
     Await<AscendC::HardEvent::S_MTE2>();
-    Load(words, GlobalAt<int32_t>(address, offset), count);
+    Load(words, GlobalAt<int32_t>(args_.params, index * kWords), kWords);
     Await<AscendC::HardEvent::MTE2_S>();
-    return words;
-  }
-
-  __aicore__ inline SampleRow ReadParams(int64_t index) {
-    const AscendC::LocalTensor<int32_t> words = Read(args_.params, index * kWords, kWords);
     const AscendC::LocalTensor<float> floats = words.ReinterpretCast<float>();
-    return {words.GetValue(0), words.GetValue(1),  words.GetValue(2),  floats.GetValue(3),
-            words.GetValue(4), floats.GetValue(5), floats.GetValue(6), floats.GetValue(7)};
+    return {words.GetValue(0),
+            floats.GetValue(1),
+            words.GetValue(2),
+            floats.GetValue(3),
+            floats.GetValue(4),
+            floats.GetValue(5),
+            {}};
   }
 
-  __aicore__ inline float ReadLogit(int64_t offset) {
-    return Read(args_.logits, offset, 1).ReinterpretCast<float>().GetValue(0);
-  }
-
-  __aicore__ inline void Write(int64_t index, const SampleRow& row, const SampleResult& result) {
+  __aicore__ inline void Write(int64_t index, int64_t slot, int32_t token, bool finite) {
     AscendC::LocalTensor<int32_t> words = result_.Get<int32_t>();
     Await<AscendC::HardEvent::MTE3_S>();
-    words.SetValue(0, result.token);
-    words.SetValue(1, result.finite);
-    words.SetValue(2, __builtin_bit_cast(int32_t, result.logit));
-    words.SetValue(3, __builtin_bit_cast(int32_t, result.log_sum_exp));
-    for (int32_t i = 4; i < kWords; ++i) words.SetValue(i, 0);
+    words.SetValue(0, token);
+    words.SetValue(1, finite ? 1 : 0);
+    for (int32_t i = 2; i < kWords; ++i) words.SetValue(i, 0);
     Await<AscendC::HardEvent::S_MTE3>();
     Store(GlobalAt<int32_t>(args_.results, index * kWords), words, kWords);
-    if (row.target >= 0 || row.slot < 0) return;
-    Store(GlobalAt<int32_t>(args_.slot_tokens, int64_t{row.slot} * kSlotStride), words, 1);
+    Store(GlobalAt<int32_t>(args_.slot_tokens, slot * kSlotStride), words, 1);
   }
 
   const SampleArgs& args_;

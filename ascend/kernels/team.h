@@ -8,7 +8,9 @@
 
 namespace weft_ascend {
 
-// A block's place among them. Every operator is called by the three programs of each.
+// A block's place among them. Every operator is called by the three programs of each. Flags between
+// these, by CrossCoreSetFlag, are 0 to 10 and belong to whichever operator runs, which leaves them
+// all taken back; of 11 to 15 some are SyncAll's.
 struct Team {
   int32_t rank;
   int32_t size;
@@ -36,11 +38,6 @@ __aicore__ inline Share ShareOf(int32_t items, int32_t rank, int32_t size, int32
   const int32_t begin = static_cast<int32_t>(grains * rank / size) * grain;
   const int32_t end = static_cast<int32_t>(grains * (rank + 1) / size) * grain;
   return {begin, end < items ? end : items};
-}
-
-// A cube core's share, by block.
-__aicore__ inline Share CubeShare(Team team, int32_t items, int32_t grain = 1) {
-  return ShareOf(items, team.rank, team.size, grain);
 }
 
 // A vector core's share, two to a block.

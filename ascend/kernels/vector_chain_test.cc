@@ -54,7 +54,7 @@ ChainResult run_chain(uint64_t seed, int blocks) {
   std::vector<SampleRow> params;
   for (int32_t r = 0; r < kRows; ++r) {
     tokens.push_back(-1 - r);
-    params.push_back({r, -1, 0, r % 2 == 0 ? 0.0F : 1.0F, 9, 0.8F, -1e30F, random.uniform()});
+    params.push_back({r, r % 2 == 0 ? 0.0F : 1.0F, 9, 0.8F, -1e30F, random.uniform(), {}});
   }
   std::vector<int32_t> slots(size_t{kRows} * kSlotStride);
   for (int32_t r = 0; r < kRows; ++r) slots[static_cast<size_t>(r * kSlotStride)] = r;
@@ -79,7 +79,7 @@ ChainResult run_chain(uint64_t seed, int blocks) {
   args.swiglu = {normed, nullptr,   bench.room<half>(kValues / 2), kRows, kWidth / 2,
                  kWidth, kWidth / 2};
   args.again = args.norm;
-  args.copy = {hidden, nullptr, bench.room<float>(kValues), nullptr, kRows, kWidth};
+  args.copy = {hidden, nullptr, bench.room<float>(kValues), kRows, kWidth};
   args.sample = {
       args.copy.out, bench.put(params), bench.room<SampleResult>(kRows), slot_tokens, kRows, kWidth,
       kWidth};

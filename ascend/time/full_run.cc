@@ -77,12 +77,12 @@ class Builder {
     std::vector<int32_t> output_rows(static_cast<size_t>(quantum_.streams));
     std::iota(output_rows.begin(), output_rows.end(), quantum_.rows);
     d.output_rows = address(bench_.Table(output_rows));
-    SampleRow row{};
-    row.target = -1;
-    row.slot = -1;
-    row.top_p = 1;
-    d.samples =
-        address(bench_.Table(std::vector<SampleRow>(static_cast<size_t>(quantum_.streams), row)));
+    std::vector<SampleRow> samples(static_cast<size_t>(quantum_.streams));
+    for (size_t i = 0; i < samples.size(); ++i) {
+      samples[i].slot = static_cast<int32_t>(i);
+      samples[i].top_p = 1;
+    }
+    d.samples = address(bench_.Table(samples));
     d.results =
         address(bench_.Tensor(static_cast<uint64_t>(quantum_.streams + 1) * sizeof(SampleResult)));
     return reinterpret_cast<GM_ADDR>(Put(d));
@@ -173,7 +173,8 @@ class Builder {
     model.rope_cos = Floats(int64_t{longest()} * shape_.head_dim / 2);
     model.rope_sin = Floats(int64_t{longest()} * shape_.head_dim / 2);
     model.kv_pool = Halves(model.kv_layer_bytes / 2 * shape_.layers);
-    model.slot_tokens = address(bench_.Memory(kFlagBytes));
+    model.slot_tokens = address(
+        bench_.Tensor(uint64_t{4} * kSlotStride * static_cast<uint64_t>(quantum_.streams + 1)));
     model.passes = Floats(int64_t{rows()} * shape_.hidden);
     return model;
   }

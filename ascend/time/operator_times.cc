@@ -339,8 +339,6 @@ OperatorTime OperatorTimes::Sample(int rows) {
   return ByRows(Kind::kSample, 0, rows, [&](int count) {
     weft_ascend::SampleArgs args{};
     weft_ascend::SampleRow row{};
-    row.slot = 0;
-    row.target = -1;
     row.top_p = 1;
     std::vector<weft_ascend::SampleRow> params(static_cast<size_t>(count), row);
     for (int i = 0; i < count; ++i) params[static_cast<size_t>(i)].slot = i;

@@ -167,15 +167,9 @@ SampleRow QuantumTables::sample_row_of(const Output& output, const SamplerState&
   SampleRow entry{};
   entry.top_p = 1;
   entry.floor = kNoFloor;
-  if (!output.on_device) {
-    entry.slot = -1;
-    entry.target = 0;
-    return entry;
-  }
+  entry.slot = output.on_device ? output.slot : -1;
   const SamplingParams& params = slot.params();
-  entry.slot = output.slot;
-  entry.target = -1;
-  if (params.temperature <= 0) return entry;
+  if (!output.on_device || params.temperature <= 0) return entry;
   const float temperature = std::max(params.temperature, 1e-6F);
   entry.inverse_temperature = 1 / temperature;
   entry.top_k = std::max(params.top_k, 0);

@@ -131,8 +131,8 @@ class Collector {
     if (stall_known_) f.stall = stall_;
     if (core_seconds_ > 0) {
       EngineFigures& engine = *f.engine;
-      for (double* share : {&engine.busy, &engine.barrier, &engine.idle, &engine.roofline})
-        *share /= core_seconds_;
+      for (double* share : {&engine.busy, &engine.barrier, &engine.idle}) *share /= core_seconds_;
+      if (engine.roofline) *engine.roofline /= core_seconds_;
       if (engine_wall_ > 0) engine.host /= engine_wall_;
     }
     return f;
@@ -237,7 +237,10 @@ class Collector {
     f.busy += b.busy_core_seconds - a.busy_core_seconds;
     f.barrier += b.barrier_core_seconds - a.barrier_core_seconds;
     f.idle += b.idle_core_seconds - a.idle_core_seconds;
-    f.roofline += b.roofline_core_seconds - a.roofline_core_seconds;
+    if (b.roofline_core_seconds) {
+      f.roofline =
+          f.roofline.value_or(0) + *b.roofline_core_seconds - a.roofline_core_seconds.value_or(0);
+    }
     f.host += b.host_seconds - a.host_seconds;
     f.stall_seconds += b.stall_seconds - a.stall_seconds;
     f.quanta += b.quanta - a.quanta;

@@ -48,8 +48,8 @@ struct EngineFigures {
   double busy = 0;
   double barrier = 0;
   double idle = 0;
-  double roofline = 0;
-  double host = 0;  // of the wall
+  std::optional<double> roofline;  // where the machine's limits are known
+  double host = 0;                 // of the wall
   double stall_seconds = 0;
   uint64_t quanta = 0;
   uint64_t steps = 0;

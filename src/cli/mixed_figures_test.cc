@@ -160,7 +160,7 @@ TEST(MixedFigures, EngineTimesAreSharesOfTheCores) {
   record.after->busy_core_seconds += 1.8;
   record.after->barrier_core_seconds += 0.15;
   record.after->idle_core_seconds += 0.05;
-  record.after->roofline_core_seconds += 0.9;
+  record.after->roofline_core_seconds = 0.9;
   record.after->wall_seconds += 1;
   record.after->host_seconds += 0.01;
   record.after->quanta += 7;
@@ -169,9 +169,11 @@ TEST(MixedFigures, EngineTimesAreSharesOfTheCores) {
   EXPECT_NEAR(f.engine->busy, 0.9, 1e-12);
   EXPECT_NEAR(f.engine->barrier, 0.075, 1e-12);
   EXPECT_NEAR(f.engine->idle, 0.025, 1e-12);
-  EXPECT_NEAR(f.engine->roofline, 0.45, 1e-12);
+  EXPECT_NEAR(f.engine->roofline.value(), 0.45, 1e-12);
   EXPECT_NEAR(f.engine->host, 0.01, 1e-12);
   EXPECT_EQ(f.engine->quanta, 7U);
+  record.after->roofline_core_seconds.reset();  // of a device whose limits nobody measured
+  EXPECT_FALSE(figures(record).engine->roofline);
 }
 
 }  // namespace

@@ -212,8 +212,8 @@ const std::vector<Column>& columns() {
       {"goodput, 1/s", [](F f) { return std::optional(f.goodput); }, plain2},
       {"cores busy", [](F f) { return f.engine ? std::optional(f.engine->busy) : std::nullopt; },
        in_share},
-      {"of the roofline",
-       [](F f) { return f.engine ? std::optional(f.engine->roofline) : std::nullopt; }, in_share},
+      {"of the roofline", [](F f) { return f.engine ? f.engine->roofline : std::nullopt; },
+       in_share},
   };
   return columns;
 }

@@ -83,8 +83,9 @@ std::string format_number(std::optional<double> value, int digits = 1) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "-";
 }
 
-std::optional<double> engine_share(const MixedFigures& f, double EngineFigures::* share) {
-  return f.engine ? std::optional((*f.engine).*share) : std::nullopt;
+template <class Share>
+std::optional<double> engine_share(const MixedFigures& f, Share EngineFigures::* share) {
+  return f.engine ? std::optional<double>((*f.engine).*share) : std::nullopt;
 }
 
 std::string cells(size_t width, const std::string& name, const MixedFigures& f) {
@@ -146,7 +147,7 @@ Json to_json(const std::optional<EngineFigures>& engine) {
   return {{"busy", engine->busy},
           {"barrier", engine->barrier},
           {"idle", engine->idle},
-          {"roofline", engine->roofline},
+          {"roofline", to_json(engine->roofline)},
           {"host", engine->host},
           {"stall_seconds", engine->stall_seconds},
           {"quanta", engine->quanta},

@@ -107,7 +107,7 @@ Json simulate_json(std::span<const SimulateRow> rows) {
     entry["cores"] = {{"busy", f.engine->busy},
                       {"barrier", f.engine->barrier},
                       {"idle", f.engine->idle},
-                      {"roofline", f.engine->roofline}};
+                      {"roofline", f.engine->roofline.value_or(0)}};
     entry["stall_seconds"] = f.engine->stall_seconds;
     entry["quanta"] = f.engine->quanta;
     entry["preemptions"] = f.engine->preemptions;

@@ -38,7 +38,7 @@ class CoreUsage {
   }
   void nothing_runs(TimePoint now) { last_end_ = now; }
   void stalled(Duration time) { stall_ += time; }
-  void could_have_taken(double core_seconds) { roofline_ += core_seconds; }
+  void could_have_taken(double core_seconds) { roofline_ = roofline_.value_or(0) + core_seconds; }
 
   Duration wall(TimePoint now) const { return since_ ? wall_ + (now - *since_) : wall_; }
   CoreTime cores(const CoreTime& now) const {
@@ -46,7 +46,8 @@ class CoreUsage {
   }
   Duration host() const { return host_; }
   Duration stall() const { return stall_; }
-  double roofline() const { return roofline_; }  // core-seconds, at the machine's limits
+  // Core-seconds, at the machine's limits; none where these are not known.
+  std::optional<double> roofline() const { return roofline_; }
 
  private:
   std::optional<TimePoint> since_;
@@ -56,7 +57,7 @@ class CoreUsage {
   CoreTime cores_;
   Duration host_{};
   Duration stall_{};
-  double roofline_ = 0;
+  std::optional<double> roofline_;
 };
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -29,9 +30,10 @@ struct EngineStats {
   double busy_core_seconds = 0;
   double barrier_core_seconds = 0;
   double idle_core_seconds = 0;
-  double roofline_core_seconds = 0;  // the shortest time in which that work could be done
-  double host_seconds = 0;           // between quanta while work waited
-  double stall_seconds = 0;          // of streams, beyond their own gaps without prompts
+  // The shortest time in which that work could be done, where the machine's limits are known.
+  std::optional<double> roofline_core_seconds;
+  double host_seconds = 0;   // between quanta while work waited
+  double stall_seconds = 0;  // of streams, beyond their own gaps without prompts
   uint64_t preemptions = 0;
   uint64_t missed_steps = 0;  // in which the prompts' floor had to go over a stream's target
   double seconds_since_progress = 0;  // while work waits: how long no layer has ended; 0 when idle

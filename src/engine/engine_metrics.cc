@@ -92,9 +92,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& registry)
           registry.gauge("core_idle_seconds", "Core-seconds without a quantum while work waited.")),
       busy_share_(registry.gauge("core_busy_share",
                                  "Share of the cores' time in operators while work waited.")),
-      roofline_share_(registry.gauge("roofline_share",
-                                     "What the work needs at the machine's limits, as a share of "
-                                     "the cores' time while work waited.")) {
+      registry_(registry) {
   for (const FinishReason reason : kReasons) {
     finished_[reason] =
         &registry.counter("request_success_total", "Requests that ended, by reason.",
@@ -151,13 +149,19 @@ void EngineMetrics::quantum(const Work& work, int prompt_rows, Duration predicte
   if (predicted > Duration{}) predicted_ratio_.Observe(seconds(took) / seconds(predicted));
 }
 
-void EngineMetrics::cores(const CoreTime& so_far, double roofline) {
+void EngineMetrics::cores(const CoreTime& so_far, std::optional<double> roofline) {
   const double all = so_far.operators + so_far.barriers + so_far.idle;
   busy_.Set(so_far.operators);
   barrier_.Set(so_far.barriers);
   idle_.Set(so_far.idle);
   busy_share_.Set(all > 0 ? so_far.operators / all : 0);
-  roofline_share_.Set(all > 0 ? roofline / all : 0);
+  if (!roofline) return;
+  if (roofline_share_ == nullptr) {
+    roofline_share_ = &registry_.gauge("roofline_share",
+                                       "What the work needs at the machine's limits, as a share "
+                                       "of the cores' time while work waited.");
+  }
+  roofline_share_->Set(all > 0 ? *roofline / all : 0);
 }
 
 void EngineMetrics::finished(const RequestTimes& times, FinishReason reason, int output_tokens,

@@ -30,8 +30,9 @@ class EngineMetrics {
   void quantum(const Work& work, int prompt_rows, Duration predicted, Duration took);
   void missed() { missed_steps_.Increment(); }
   void load(int running, int waiting, double kv_usage);
-  // Core-seconds while work waited: where they went, and how many the work needs at least.
-  void cores(const CoreTime& so_far, double roofline);
+  // Core-seconds while work waited: where they went, and how many the work needs at least, where
+  // that is known.
+  void cores(const CoreTime& so_far, std::optional<double> roofline);
 
  private:
   // A gap of streams while no prompt ran: what a stream that never had one of its own is held to.
@@ -63,7 +64,8 @@ class EngineMetrics {
   prometheus::Gauge& barrier_;
   prometheus::Gauge& idle_;
   prometheus::Gauge& busy_share_;
-  prometheus::Gauge& roofline_share_;
+  MetricsRegistry& registry_;
+  prometheus::Gauge* roofline_share_ = nullptr;  // made when it is known first
   std::map<FinishReason, prometheus::Counter*> finished_;
 };
 

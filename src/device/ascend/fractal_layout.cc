@@ -55,18 +55,6 @@ Status FractalLayout::store_floats(int64_t output, std::span<const float> row,
   return {};
 }
 
-Status FractalLayout::store_halves(int64_t output, std::span<const uint16_t> row,
-                                   std::span<uint16_t> values) const {
-  WEFT_CHECK(output >= 0 && output < outputs_ && std::ssize(row) == inputs_ &&
-             std::ssize(values) == this->values());
-  const auto bad = std::ranges::find_if_not(row, finite);
-  if (bad != row.end()) return beyond_half(half_to_float(*bad), output, bad - row.begin());
-  for (int64_t begin = 0; begin < inputs_; begin += kFractal) {
-    std::copy_n(row.data() + begin, kFractal, values.data() + value_at(output, begin));
-  }
-  return {};
-}
-
 Status FractalLayout::store_q8_0(int64_t output, std::span<const std::byte> blocks,
                                  std::span<int8_t> values, std::span<uint16_t> scales) const {
   if (inputs_ % kGroup != 0) {

@@ -45,12 +45,10 @@ class FractalLayout {
 
   // Each stores the weights of one output. An error names the first weight that half precision
   // can't hold; the matrix multiplication must see neither infinities nor NaN.
-  //   row     [inputs], the weights as they are or to be rounded to the nearest half
+  //   row     [inputs], to be rounded to the nearest halves
   //   blocks  [inputs / 32] of Q8_0: a half scale and 32 int8
   //   values  [values()], scales [scales()]: the whole matrix
   Status store_floats(int64_t output, std::span<const float> row, std::span<uint16_t> values) const;
-  Status store_halves(int64_t output, std::span<const uint16_t> row,
-                      std::span<uint16_t> values) const;
   Status store_q8_0(int64_t output, std::span<const std::byte> blocks, std::span<int8_t> values,
                     std::span<uint16_t> scales) const;
 

@@ -47,20 +47,6 @@ TEST(FractalLayout, ElementsFollowOneAnotherByStripFractalOutputAndInput) {
   EXPECT_EQ(at, values.size());
 }
 
-TEST(FractalLayout, HalvesGoTheSameWayAsFloats) {
-  const FractalLayout layout = FractalLayout::of(48, 80).value();
-  std::vector<uint16_t> from_floats(static_cast<size_t>(layout.values()));
-  std::vector<uint16_t> from_halves(from_floats.size());
-  for (int64_t output = 0; output < 48; ++output) {
-    const std::vector<float> row = marked_row(output, 80);
-    std::vector<uint16_t> halves(row.size());
-    std::ranges::transform(row, halves.begin(), float_to_half);
-    ASSERT_TRUE(layout.store_floats(output, row, from_floats).ok());
-    ASSERT_TRUE(layout.store_halves(output, halves, from_halves).ok());
-  }
-  EXPECT_EQ(from_floats, from_halves);
-}
-
 TEST(FractalLayout, PartsByMultiplesOf16OutputsAreMatrices) {
   const FractalLayout whole = FractalLayout::of(64, 64).value();
   const FractalLayout part = FractalLayout::of(32, 64).value();
@@ -132,11 +118,6 @@ TEST(FractalLayout, RefusesWhatHalfCannotHold) {
   EXPECT_THAT(large.error().message, HasSubstr("weight 65520 of output 3, input 17"));
   row[17] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(layout.store_floats(3, row, values).error().message, HasSubstr("nan"));
-
-  std::vector<uint16_t> halves(32, 0x3c00);
-  halves[5] = 0x7c00;
-  EXPECT_THAT(layout.store_halves(2, halves, values).error().message,
-              HasSubstr("weight inf of output 2, input 5"));
 
   std::vector<int8_t> bytes(values.size());
   std::vector<uint16_t> scales(static_cast<size_t>(layout.scales()));

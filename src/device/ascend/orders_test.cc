@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -25,11 +24,7 @@ using test::Sequence;
 using test::Tokens;
 using test::TwinDriver;
 using test::TwinOptions;
-
-std::string setting(const char* name, const std::string& otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr || *text == '\0' ? otherwise : text;
-}
+using weft_ascend::testing::Setting;
 
 Tokens text(int first, int count, int vocab) {
   Tokens tokens;
@@ -85,8 +80,8 @@ class Step {
 
 TEST(AscendOrders, EveryLaunchGivesTheSameBits) {
   TwinOptions options;
-  options.file = setting("WEFT_TWIN_MODEL", "f32.gguf");
-  options.seed = std::stoull(setting("WEFT_TWIN_SEED", "1"));
+  options.file = Setting("WEFT_TWIN_MODEL", "f32.gguf");
+  options.seed = std::stoull(Setting("WEFT_TWIN_SEED", "1"));
   options.cores = 4;
   options.prefill_cores = 2;
   options.decode_cores = 2;

@@ -19,16 +19,17 @@ std::vector<float> embed(const EmbedCase& c, uint64_t seed, int blocks) {
   constexpr int32_t kVocab = 11;
   constexpr int32_t kSlots = 5;
   Random random(7);
-  const std::vector<half> table = random.halves(static_cast<size_t>(kVocab * c.width));
+  const std::vector<half> table = random.halves(kVocab * static_cast<size_t>(c.width));
   std::vector<int32_t> slots(kSlots * kSlotStride, -12345);
-  for (int32_t s = 0; s < kSlots; ++s) slots[static_cast<size_t>(s * kSlotStride)] = 2 * s + 1;
+  for (int32_t s = 0; s < kSlots; ++s) slots[static_cast<size_t>(s) * kSlotStride] = 2 * s + 1;
   std::vector<int32_t> tokens;
+  tokens.reserve(static_cast<size_t>(c.rows));
   for (int32_t r = 0; r < c.rows; ++r) {
     tokens.push_back(r % 3 == 1 ? -1 - random.below(kSlots) : random.below(kVocab));
   }
 
   Bench bench(seed);
-  const auto values = static_cast<size_t>(c.rows * c.width);
+  const size_t values = static_cast<size_t>(c.rows) * static_cast<size_t>(c.width);
   const EmbedArgs args{.tokens = bench.put(tokens),
                        .slot_tokens = bench.put(slots),
                        .table = bench.put(table),
@@ -40,10 +41,9 @@ std::vector<float> embed(const EmbedCase& c, uint64_t seed, int blocks) {
 
   std::vector<float> expected;
   for (const int32_t token : tokens) {
-    const int32_t id = token >= 0 ? token : slots[static_cast<size_t>((-1 - token) * kSlotStride)];
-    for (int32_t i = 0; i < c.width; ++i) {
-      expected.push_back(table[static_cast<size_t>(id * c.width + i)]);
-    }
+    const int32_t id = token >= 0 ? token : slots[static_cast<size_t>(-1 - token) * kSlotStride];
+    const auto row = table.begin() + int64_t{id} * c.width;
+    expected.insert(expected.end(), row, row + c.width);
   }
   EXPECT_TRUE(testing::same_bits(out, expected)) << c.rows << " x " << c.width;
   return out;
@@ -65,7 +65,7 @@ TEST(EmbedTest, TheOrderOfExecutionDoesNotMatter) {
 void copy_rows(int32_t rows, int32_t width, bool from, uint64_t seed, int blocks) {
   Random random(static_cast<uint64_t>(rows * width));
   const int32_t space = 2 * rows + 3;
-  const auto values = static_cast<size_t>(space * width);
+  const size_t values = static_cast<size_t>(space) * static_cast<size_t>(width);
   const std::vector<float> in = random.floats(values);
   const std::vector<float> before = random.floats(values);
   const std::vector<int32_t> sources = random.places(static_cast<size_t>(rows), space);

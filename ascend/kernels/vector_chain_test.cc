@@ -57,7 +57,7 @@ ChainResult run_chain(uint64_t seed, int blocks) {
     params.push_back({r, r % 2 == 0 ? 0.0F : 1.0F, 9, 0.8F, -1e30F, random.uniform(), {}});
   }
   std::vector<int32_t> slots(size_t{kRows} * kSlotStride);
-  for (int32_t r = 0; r < kRows; ++r) slots[static_cast<size_t>(r * kSlotStride)] = r;
+  for (int32_t r = 0; r < kRows; ++r) slots[static_cast<size_t>(r) * kSlotStride] = r;
 
   Bench bench(seed);
   const GM_ADDR hidden = bench.room<float>(kValues);

@@ -86,7 +86,8 @@ class AclTest : public testing::Test {
   void Launch(const char* name, std::vector<void*> arguments) {
     aclrtFuncHandle function = nullptr;
     ASSERT_EQ(aclrtBinaryGetFunction(binary_, name, &function), ACL_SUCCESS);
-    ASSERT_EQ(aclrtLaunchKernelWithHostArgs(function, 2, stream_, nullptr, arguments.data(),
+    ASSERT_EQ(aclrtLaunchKernelWithHostArgs(function, 2, stream_, nullptr,
+                                            static_cast<void*>(arguments.data()),
                                             arguments.size() * sizeof(void*), nullptr, 0),
               ACL_SUCCESS);
   }
@@ -194,8 +195,8 @@ TEST_F(AclTest, WrongCallsAreErrors) {
   EXPECT_THAT(aclGetRecentErrMsg(), testing::HasSubstr("'kernels.o' is no absolute path"));
   aclrtPlaceHolderInfo place{};
   ASSERT_EQ(aclrtBinaryGetFunction(binary_, "acl_test_fails", &function), ACL_SUCCESS);
-  EXPECT_NE(aclrtLaunchKernelWithHostArgs(function, 1, stream_, nullptr, &memory, sizeof memory,
-                                          &place, 1),
+  EXPECT_NE(aclrtLaunchKernelWithHostArgs(function, 1, stream_, nullptr,
+                                          static_cast<void*>(&memory), sizeof memory, &place, 1),
             ACL_SUCCESS);
   EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
   EXPECT_NE(aclrtFree(memory), ACL_SUCCESS);

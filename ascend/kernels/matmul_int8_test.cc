@@ -13,7 +13,6 @@ namespace {
 
 using testing::Cores;
 using testing::ExpectEnded;
-using testing::ExpectNear;
 using testing::OnDevice;
 using testing::Problem;
 using testing::Shape;
@@ -94,18 +93,13 @@ std::vector<float> MultiplyHalf(const Problem& problem, int blocks) {
   return on_device.Out<float>();
 }
 
-// Within the reference's bound, the bits of Matmul with the same weights as halves, whatever the
-// team.
+// The bits of Matmul with the same weights as halves, which its own tests hold to the reference,
+// whatever the team.
 void ExpectRight(const Shape& shape) {
   SCOPED_TRACE(::testing::Message() << shape);
   const Int8Problem int8(shape);
-  const Problem& problem = int8.problem;
-  const std::vector<float> out = MultiplyInt8(int8, 1, 1);
-  ExpectNear(
-      out,
-      reference::Multiply(problem.in(), problem.weights(), shape.rows, shape.inputs, shape.outputs),
-      shape);
-  EXPECT_EQ(MultiplyHalf(problem, 1), out);
+  const std::vector<float> out = MultiplyHalf(int8.problem, 1);
+  EXPECT_EQ(MultiplyInt8(int8, 1, 1), out);
   EXPECT_EQ(MultiplyInt8(int8, 2, 2), out);
   EXPECT_EQ(MultiplyInt8(int8, 3, 3), out);
 }

@@ -2,15 +2,16 @@
 // Attention over the paged KV cache, causal, with grouped heads: one arithmetic for prompts and for
 // streams.
 //
-// A row's keys are taken in tiles of 64 at absolute positions, which are the cache's blocks. Within
-// a segment of 512 keys the softmax is online: with each tile the rows' maximum may grow, and what
-// was summed before is rescaled to it. Each segment starts anew; segments are merged in ascending
-// order. Which rows lie in a tile together, on which core, and who merges makes no difference to a
-// row's bits: each row has its own lane of every instruction.
+// A row's keys are taken in segments of 512 at absolute positions. Within one the softmax has one
+// maximum, and the weighted values are added up over its tiles of 64 keys, the cache's blocks, in
+// ascending order. Segments are merged in ascending order, online: with each the rows' maximum may
+// grow, and what was summed before is rescaled to it. Which rows lie in a tile together, on which
+// core, how many keys they see, and who merges makes no difference to a row's bits: each row has
+// its own lane of every instruction, and keys that it does not see add zeros.
 //
-// A tile's rows are tokens times the query heads that share a key head, up to 64, so a group's keys
-// are read once for all its heads, and one token alone is a tile as well. The cube core multiplies,
-// its two vector cores do the softmax of half the rows each.
+// A tile's rows are tokens times the query heads that share a key head, up to 128, so a group's
+// keys are read once for all its heads, and one token alone is a tile as well. The cube core
+// multiplies, its two vector cores do the softmax of half the rows each.
 //
 // Requirements: addresses on 512 bytes; the rest of a block whose first position is written holds
 // numbers (it is multiplied by weights of 0). Other blocks are not read.

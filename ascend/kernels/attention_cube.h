@@ -8,165 +8,266 @@
 
 namespace weft_ascend {
 
-// Block tables, which the host or another core writes between uses: a line of them is dropped from
-// the scalar cache before it is read.
-class BlockTables {
- public:
-  __aicore__ inline void Init(GM_ADDR tables) {
-    words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint32_t*>(tables));
-    first_ = static_cast<int64_t>(reinterpret_cast<uint64_t>(tables) / sizeof(int32_t));
-    line_ = -1;
-  }
-  __aicore__ inline int32_t Get(int64_t index) {
-    const int64_t line = (first_ + index) / kLineWords;
-    if (line != line_) {
-      RefreshLine(words_[index]);
-      line_ = line;
-    }
-    return static_cast<int32_t>(words_.GetValue(index));
-  }
-
- private:
-  AscendC::GlobalTensor<uint32_t> words_;
-  int64_t first_ = 0;
-  int64_t line_ = -1;
-};
-
-// A pipeline over the steps, one stage of each in every round: the keys and values of one are
-// fetched, the scores of the one before are made, the weights of an earlier one are fetched, which
-// the vector cores have made of its scores meanwhile, and the weighted values of the one before
-// that are made.
+// A pipeline over the steps. A round takes the scores of one step and the weighted values of an
+// earlier one, whose weights the vector cores have made meanwhile, in turn, tile of keys by tile:
+// the scores keep the fixpipe busy, the values do not. Keys and values are fetched some tiles
+// ahead, in groups that share a flag.
 class AttentionCube {
  public:
   __aicore__ inline void Run(AscendC::TPipe& pipe, Team team, const AttentionArgs& args,
                              bool split_keys) {
     Init(pipe, team, args);
-    AttentionWindow<kValuesRing> steps;
-    steps.Init(args, team, split_keys);
-    for (int32_t round = 0; !steps.Ended(round - kLastStage); ++round) {
-      // What was loaded from L1 for the round before the last is in L0: what is fetched now takes
-      // the place of what was used last then.
-      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kRound + (round & 1));
-      const AttentionStep* fetched = steps.At(round);
-      const AttentionStep* scored = steps.At(round - 1);
-      const AttentionStep* weighted = steps.At(round - 1 - kAttentionLag);
-      const AttentionStep* done = steps.At(round - kLastStage);
-      if (scored != nullptr) Scores(*scored);
-      if (weighted != nullptr) FetchWeights(*weighted);
-      if (fetched != nullptr) FetchKeys(*fetched);
-      if (done != nullptr) WeightedValues(*done);
-      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kRound + (round & 1));
+    steps_.Init(args, team, split_keys);
+    Fetch(0, 0, group_);
+    FetchAhead(0, 0);
+    for (int32_t round = 0; !steps_.Ended(round - kAttentionLag); ++round) {
+      const AttentionStep* scored = steps_.At(round);
+      const AttentionStep* weighted = steps_.At(round - kAttentionLag);
+      for (int32_t tile = 0; tile < Tiles(round); ++tile) {
+        if (tile > 0) FetchAhead(round, tile);
+        if (tile % group_ == 0) FetchWeights(weighted, tile + group_);
+        if (tile < Tiles(scored)) Scores(*scored, tile);
+        if (tile < Tiles(weighted)) WeightedValues(*weighted, tile);
+      }
+      // The next round's first weights come before what is not needed yet, unless they are all that
+      // is left to wait for.
+      const AttentionStep* next = steps_.At(round + 1 - kAttentionLag);
+      const bool last = steps_.At(round + 1) == nullptr;
+      if (last) FetchAhead(round + 1, 0);
+      FetchWeights(next, 0);
+      if (!last) FetchAhead(round + 1, 0);
     }
     TakeBackFlags();
     AscendC::PipeBarrier<PIPE_ALL>();
   }
 
  private:
-  // Rounds from a step's first stage to its last.
-  static constexpr int32_t kLastStage = kAttentionLag + 2;
-  // Tiles in L1: from the round that fetches one until the second after the one that uses it.
-  static constexpr int32_t kKeysRing = 3;  // used one round later, likewise queries and weights
-  static constexpr int32_t kValuesRing = kLastStage + 2;
-
-  // Ids of flags, of a ring or two of each.
-  static constexpr int32_t kKeys = 0;     // fetched: keys, and queries before them
-  static constexpr int32_t kWeights = 3;  // fetched: weights, and values before them
-  static constexpr int32_t kRound = 0;
-  static constexpr int32_t kUnit = 0;      // L0A, L0B and L0C
-  static constexpr int32_t kUnitFree = 3;  // the pipe keeps M_MTE1's first three for itself
+  // Ids of flags, of two slots each but the last ones.
+  static constexpr int32_t kKeys = 0;  // L1: a group of keys, and queries before them
+  static constexpr int32_t kValues = 2;
+  static constexpr int32_t kWeights = 4;
+  static constexpr int32_t kUnit = 0;         // L0A and L0B
+  static constexpr int32_t kUnitFree = 3;     // the pipe keeps M_MTE1's first three for itself
+  static constexpr int32_t kQueriesFree = 5;  // likewise M_MTE1
+  static constexpr int32_t kProduct = 0;      // L0C: two tiles of scores
+  static constexpr int32_t kSums = 2;         // L0C: weighted values
 
   static constexpr int32_t kFractalSize = kFractal * kFractal;
-  static constexpr int32_t kRowsTile = kAttentionRows * kMaxHeadDim;
-  static constexpr int32_t kKeysTile = kBlockPositions * kMaxHeadDim;
+  static constexpr int32_t kSlots = 2;
+  // Tiles of rows by head_dim, of a group of keys by head_dim, of rows by keys: the greatest.
+  static constexpr int32_t kRowsTile = 128 * 128;
+  static constexpr int32_t kGroupTile = 256 * 128;
+  static constexpr int32_t kWeightsGroup = kAttentionRows * 256;
   static constexpr int32_t kWeightsTile = kAttentionRows * kBlockPositions;
+  static constexpr int32_t kKeysTile = kBlockPositions * kMaxHeadDim;
 
   __aicore__ inline void Init(AscendC::TPipe& pipe, Team team, const AttentionArgs& args) {
     pipe.Reset();
-    pipe.InitBuffer(queries_l1_, kKeysRing * kRowsTile * sizeof(half));
-    pipe.InitBuffer(keys_l1_, kKeysRing * kKeysTile * sizeof(half));
-    pipe.InitBuffer(values_l1_, kValuesRing * kKeysTile * sizeof(half));
-    pipe.InitBuffer(weights_l1_, kKeysRing * kWeightsTile * sizeof(half));
-    pipe.InitBuffer(left_l0_, 2 * kRowsTile * sizeof(half));
-    pipe.InitBuffer(right_l0_, 2 * kKeysTile * sizeof(half));
-    pipe.InitBuffer(product_l0_, 2 * kRowsTile * sizeof(float));
+    pipe.InitBuffer(queries_l1_, kSlots * kRowsTile * sizeof(half));
+    pipe.InitBuffer(keys_l1_, kSlots * kGroupTile * sizeof(half));
+    pipe.InitBuffer(values_l1_, kSlots * kGroupTile * sizeof(half));
+    pipe.InitBuffer(weights_l1_, kSlots * kWeightsGroup * sizeof(half));
+    pipe.InitBuffer(queries_l0_, kRowsTile * sizeof(half));
+    pipe.InitBuffer(weights_l0_, kSlots * kWeightsTile * sizeof(half));
+    pipe.InitBuffer(right_l0_, kSlots * kKeysTile * sizeof(half));
+    pipe.InitBuffer(scores_l0_, kSlots * kWeightsTile * sizeof(float));
+    pipe.InitBuffer(sums_l0_, kRowsTile * sizeof(float));
 
     queries_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(args.queries));
     kv_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(args.kv));
-    tables_.Init(args.block_tables);
+    key_tables_.Init(args.block_tables);
+    value_tables_.Init(args.block_tables);
     handover_.Init(args, team);
     head_dim_ = args.head_dim;
     kv_heads_ = args.kv_heads;
     q_stride_ = args.q_stride;
-    products_ = 0;
+    group_ = kGroupTile / 128 / kBlockPositions;
+    if (head_dim_ > 128) group_ /= 2;
+    keys_fetched_ = values_fetched_ = weights_fetched_ = 0;
+    key_groups_ = value_groups_ = 0;
+    products_ = scores_ = 0;
 
-    for (int32_t unit = 0; unit < 2; ++unit) {
-      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kRound + unit);
-      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
-      AscendC::SetFlag<AscendC::HardEvent::FIX_M>(kUnit + unit);
+    for (int32_t slot = 0; slot < kSlots; ++slot) {
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kKeys + slot);
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kValues + slot);
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kWeights + slot);
+      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + slot);
+      AscendC::SetFlag<AscendC::HardEvent::FIX_M>(kProduct + slot);
     }
+    AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kQueriesFree);
+    AscendC::SetFlag<AscendC::HardEvent::FIX_M>(kSums);
   }
 
   __aicore__ inline void TakeBackFlags() {
-    for (int32_t unit = 0; unit < 2; ++unit) {
-      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kRound + unit);
-      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
-      AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(kUnit + unit);
+    for (int32_t slot = 0; slot < kSlots; ++slot) {
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kKeys + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kValues + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kWeights + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + slot);
+      AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(kProduct + slot);
+    }
+    AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kQueriesFree);
+    AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(kSums);
+  }
+
+  __aicore__ inline static int32_t Tiles(const AttentionStep* step) {
+    return step != nullptr ? step->tiles : 0;
+  }
+  __aicore__ inline int32_t Tiles(int32_t round) {
+    const int32_t scored = Tiles(steps_.At(round));
+    const int32_t weighted = Tiles(steps_.At(round - kAttentionLag));
+    return scored > weighted ? scored : weighted;
+  }
+  __aicore__ inline static int32_t Rows(const AttentionStep& step) {
+    return step.item.tokens * step.item.heads;
+  }
+
+  // While a round is at `tile`: of the next group the tile at the same place, and at the end of a
+  // group all that is left of it.
+  __aicore__ inline void FetchAhead(int32_t round, int32_t tile) {
+    const int32_t tiles = Tiles(round);
+    const int32_t place = tile % group_;
+    const int32_t next_group = tile - place + group_;
+    const bool ends = place + 1 == group_ || tile + 1 >= tiles;
+    const int32_t end = ends ? group_ : place + 1;
+    if (next_group < tiles) {
+      Fetch(round, next_group + place, next_group + end);
+    } else {
+      Fetch(round + 1, place, end);
     }
   }
 
-  __aicore__ inline void FetchKeys(const AttentionStep& step) {
+  // Of a round's keys and values the tiles [tile, end).
+  __aicore__ inline void Fetch(int32_t round, int32_t tile, int32_t end) {
+    const AttentionStep* scored = steps_.At(round);
+    const AttentionStep* weighted = steps_.At(round - kAttentionLag);
+    for (; tile < end; ++tile) {
+      if (tile < Tiles(scored)) FetchKeys(*scored, tile);
+      if (tile < Tiles(weighted)) FetchValues(*weighted, tile);
+    }
+  }
+
+  __aicore__ inline void FetchKeys(const AttentionStep& step, int32_t tile) {
     const AttentionItem& item = step.item;
-    const int64_t block = tables_.Get(static_cast<int64_t>(item.table) + step.tile);
-    const int64_t tile = static_cast<int64_t>(kBlockPositions) * head_dim_;
-    const int64_t in_pool = (block * kv_heads_ + item.kv_head) * 2 * tile;
-    if (step.opens_item) {
+    const int32_t slot = kKeys + keys_fetched_ % kSlots;
+    if (tile % group_ == 0) AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
+    if (step.opens_item && tile == 0) {
       const int64_t first =
           static_cast<int64_t>(item.row) * q_stride_ + static_cast<int64_t>(item.head) * head_dim_;
       LoadRows(Queries(step), queries_[first], item.tokens, q_stride_, item.heads, head_dim_);
     }
-    LoadRows(Keys(step), kv_[in_pool], 1, 0, kBlockPositions, head_dim_);
-    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kKeys + step.index % kKeysRing);
-    LoadRows(Values(step), kv_[in_pool + tile], 1, 0, kBlockPositions, head_dim_);
+    LoadRows(OfGroup(keys_l1_, keys_fetched_, tile), kv_[InPool(key_tables_, step, tile)], 1, 0,
+             kBlockPositions, head_dim_);
+    if (!EndsGroup(step, tile)) return;
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
+    ++keys_fetched_;
+  }
+
+  __aicore__ inline void FetchValues(const AttentionStep& step, int32_t tile) {
+    const int32_t slot = kValues + values_fetched_ % kSlots;
+    const int64_t keys = static_cast<int64_t>(kBlockPositions) * head_dim_;
+    if (tile % group_ == 0) AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
+    LoadRows(OfGroup(values_l1_, values_fetched_, tile),
+             kv_[InPool(value_tables_, step, tile) + keys], 1, 0, kBlockPositions, head_dim_);
+    if (!EndsGroup(step, tile)) return;
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
+    ++values_fetched_;
+  }
+
+  // The keys of a tile; its values follow.
+  __aicore__ inline int64_t InPool(BlockTables& tables, const AttentionStep& step, int32_t tile) {
+    const int64_t block = tables.Get(static_cast<int64_t>(step.item.table) + step.tile + tile);
+    return (block * kv_heads_ + step.item.kv_head) * 2 * kBlockPositions * head_dim_;
+  }
+
+  __aicore__ inline bool EndsGroup(const AttentionStep& step, int32_t tile) const {
+    return (tile + 1) % group_ == 0 || tile + 1 == step.tiles;
+  }
+
+  // The weights of a group of keys, if the step has it. They lie as fractals already. A row alone
+  // needs no second one beside it, whose products are not stored.
+  __aicore__ inline void FetchWeights(const AttentionStep* step, int32_t tile) {
+    if (tile >= Tiles(step)) return;
+    if (tile == 0) AscendC::CrossCoreWaitFlag(kWeightsReady);
+    const int32_t rows = Rows(*step);
+    const int32_t tiles = step->tiles - tile < group_ ? step->tiles - tile : group_;
+    const int32_t slot = weights_fetched_++ % kSlots;
+    AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kWeights + slot);
+    AscendC::DataCopy(
+        Weights(slot, rows, 0), handover_.Weights(*step, tile),
+        AscendC::DataCopyParams(tiles * (kBlockPositions / kFractal), rows, handover_.Rows() - rows,
+                                RoundUp(rows, kFractal) - rows));
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kWeights + slot);
   }
 
   // scores [rows, 64] = queries [rows, head_dim] x keys [64, head_dim] transposed.
-  __aicore__ inline void Scores(const AttentionStep& step) {
-    const int32_t rows = step.item.tokens * step.item.heads;
+  __aicore__ inline void Scores(const AttentionStep& step, int32_t tile) {
+    const int32_t rows = Rows(step);
     const int32_t unit = NextUnit();
+    const int32_t slot = kKeys + key_groups_ % kSlots;
     AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
-    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kKeys + step.index % kKeysRing);
-    LoadLeft(unit, Queries(step), rows, head_dim_);
+    if (tile % group_ == 0) AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
+    if (step.opens_item && tile == 0) {
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kQueriesFree);
+      LoadLeft(queries_l0_.Get<half>(), Queries(step), rows, head_dim_);
+    }
     // Keys by rows are the right operand's columns: its fractals lie in L1 as L0B wants them.
     const int32_t fractals = head_dim_ / kFractal * (kBlockPositions / kFractal);
-    AscendC::LoadData(Right(unit), Keys(step),
+    AscendC::LoadData(Right(unit), OfGroup(keys_l1_, key_groups_, tile),
                       AscendC::LoadData2DParams(0, fractals, 1, 0, 0, false, 0));
-    Multiply(unit, rows, kBlockPositions, head_dim_, handover_.Scores(step));
-    AscendC::CrossCoreSetFlag<0x2, PIPE_FIX>(kScoresReady);
+    if (EndsGroup(step, tile)) {
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
+      ++key_groups_;
+    }
+
+    const int32_t product = scores_++ % kSlots;
+    const auto scores = scores_l0_.Get<float>()[product * kWeightsTile];
+    AscendC::SetFlag<AscendC::HardEvent::MTE1_M>(kUnit + unit);
+    AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(kUnit + unit);
+    AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(kProduct + product);
+    Multiply(scores, queries_l0_.Get<half>(), Right(unit), rows, kBlockPositions, head_dim_, true);
+    AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
+    const bool ends = tile + 1 == step.tiles;
+    if (ends && step.closes_item) AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kQueriesFree);
+    Store(handover_.Scores(step, tile), scores, rows, kBlockPositions, kProduct + product);
+    if (ends) AscendC::CrossCoreSetFlag<0x2, PIPE_FIX>(kScoresReady);
   }
 
-  __aicore__ inline void FetchWeights(const AttentionStep& step) {
-    const int32_t rows = step.item.tokens * step.item.heads;
-    AscendC::CrossCoreWaitFlag(kWeightsReady);
-    LoadRows(Weights(step), handover_.Weights(step), 1, 0, rows, kBlockPositions);
-    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kWeights + (step.index & 1));
-  }
-
-  // values [rows, head_dim] = weights [rows, 64] x values [64, head_dim].
-  __aicore__ inline void WeightedValues(const AttentionStep& step) {
-    const int32_t rows = step.item.tokens * step.item.heads;
+  // values [rows, head_dim] += weights [rows, 64] x values [64, head_dim].
+  __aicore__ inline void WeightedValues(const AttentionStep& step, int32_t tile) {
+    const int32_t rows = Rows(step);
     const int32_t unit = NextUnit();
+    const int32_t slot = kValues + value_groups_ % kSlots;
+    const int32_t weights = value_groups_ % kSlots;
     AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
-    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kWeights + (step.index & 1));
-    LoadLeft(unit, Weights(step), rows, kBlockPositions);
+    if (tile % group_ == 0) {
+      AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kWeights + weights);
+      AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
+    }
+    const auto left = weights_l0_.Get<half>()[unit * kWeightsTile];
+    LoadLeft(left, Weights(weights, rows, tile % group_), rows, kBlockPositions);
     // Values by rows are the right operand itself: each fractal is turned on the way.
     const int32_t columns = head_dim_ / kFractal;
     const auto right = Right(unit);
     for (int32_t k = 0; k < kBlockPositions / kFractal; ++k) {
       AscendC::LoadDataWithTranspose(
-          right[k * columns * kFractalSize], Values(step),
+          right[k * columns * kFractalSize], OfGroup(values_l1_, value_groups_, tile),
           AscendC::LoadData2dTransposeParams(k, columns, kBlockPositions / kFractal, 0, 0, 0));
     }
-    Multiply(unit, rows, head_dim_, kBlockPositions, handover_.Values(step));
+    if (EndsGroup(step, tile)) {
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kWeights + weights);
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
+      ++value_groups_;
+    }
+
+    const auto sums = sums_l0_.Get<float>();
+    AscendC::SetFlag<AscendC::HardEvent::MTE1_M>(kUnit + unit);
+    AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(kUnit + unit);
+    if (tile == 0) AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(kSums);
+    Multiply(sums, left, right, rows, head_dim_, kBlockPositions, tile == 0);
+    AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
+    if (tile + 1 < step.tiles) return;
+    Store(handover_.Values(step), sums, rows, head_dim_, kSums);
     AscendC::CrossCoreSetFlag<0x2, PIPE_FIX>(kValuesReady);
   }
 
@@ -189,56 +290,62 @@ class AttentionCube {
   }
 
   // The left operand [rows, columns], from L1 into L0A: fractals by columns there, by rows here.
-  __aicore__ inline void LoadLeft(int32_t unit, const AscendC::LocalTensor<half>& from,
-                                  int32_t rows, int32_t columns) {
+  __aicore__ inline void LoadLeft(const AscendC::LocalTensor<half>& to,
+                                  const AscendC::LocalTensor<half>& from, int32_t rows,
+                                  int32_t columns) {
     const int32_t down = CeilDiv(rows, kFractal);
     const int32_t across = columns / kFractal;
-    const auto left = Left(unit);
     for (int32_t i = 0; i < down; ++i) {
-      AscendC::LoadData(left[i * across * kFractalSize], from[i * kFractalSize],
+      AscendC::LoadData(to[i * across * kFractalSize], from[i * kFractalSize],
                         AscendC::LoadData2DParams(0, across, down, 0, 0, false, 0));
     }
   }
 
-  // out [m, n] = left [m, k] x right [k, n], once both are there; frees them.
-  __aicore__ inline void Multiply(int32_t unit, int32_t m, int32_t n, int32_t k,
-                                  const AscendC::GlobalTensor<float>& out) {
-    const auto product = product_l0_.Get<float>()[unit * kRowsTile];
-    AscendC::SetFlag<AscendC::HardEvent::MTE1_M>(kUnit + unit);
-    AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(kUnit + unit);
-    AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(kUnit + unit);
+  // product [m, n] = left [m, k] x right [k, n], or is added to it.
+  __aicore__ inline void Multiply(const AscendC::LocalTensor<float>& product,
+                                  const AscendC::LocalTensor<half>& left,
+                                  const AscendC::LocalTensor<half>& right, int32_t m, int32_t n,
+                                  int32_t k, bool first) {
     AscendC::MmadParams params;
     params.m = m == 1 ? 2 : m;
     params.n = n;
     params.k = k;
-    params.cmatrixInitVal = true;
-    AscendC::Mmad(product, Left(unit), Right(unit), params);
-    AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(kUnitFree + unit);
-    AscendC::SetFlag<AscendC::HardEvent::M_FIX>(kUnit + unit);
-    AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(kUnit + unit);
+    params.cmatrixInitVal = first;
+    AscendC::Mmad(product, left, right, params);
+    // Small products end too soon for the cube to hold back the next one that adds to them.
+    if ((params.m / kFractal) * (params.n / kFractal) < 10) AscendC::PipeBarrier<PIPE_M>();
+  }
+
+  // From L0C to global memory, [rows, columns]; frees it by the flag.
+  __aicore__ inline void Store(const AscendC::GlobalTensor<float>& to,
+                               const AscendC::LocalTensor<float>& from, int32_t rows,
+                               int32_t columns, int32_t flag) {
+    AscendC::SetFlag<AscendC::HardEvent::M_FIX>(flag);
+    AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(flag);
     AscendC::Fixpipe<float, float, AscendC::CFG_ROW_MAJOR>(
-        out, product, AscendC::FixpipeParamsV220(n, m, RoundUp(m, kFractal), n, false));
-    AscendC::SetFlag<AscendC::HardEvent::FIX_M>(kUnit + unit);
+        to, from,
+        AscendC::FixpipeParamsV220(columns, rows, RoundUp(rows, kFractal), columns, false));
+    AscendC::SetFlag<AscendC::HardEvent::FIX_M>(flag);
   }
 
   __aicore__ inline AscendC::LocalTensor<half> Queries(const AttentionStep& step) {
-    return queries_l1_.Get<half>()[step.item_index % kKeysRing * kRowsTile];
+    return queries_l1_.Get<half>()[step.item_index % kSlots * kRowsTile];
   }
-  __aicore__ inline AscendC::LocalTensor<half> Keys(const AttentionStep& step) {
-    return keys_l1_.Get<half>()[step.index % kKeysRing * kKeysTile];
+  // A tile of a group of keys or values.
+  template <class Buffer>
+  __aicore__ inline AscendC::LocalTensor<half> OfGroup(Buffer& buffer, int32_t group,
+                                                       int32_t tile) {
+    return buffer.template Get<half>()[group % kSlots * kGroupTile +
+                                       tile % group_ * kBlockPositions * head_dim_];
   }
-  __aicore__ inline AscendC::LocalTensor<half> Weights(const AttentionStep& step) {
-    return weights_l1_.Get<half>()[step.index % kKeysRing * kWeightsTile];
-  }
-  __aicore__ inline AscendC::LocalTensor<half> Values(const AttentionStep& step) {
-    return values_l1_.Get<half>()[step.index % kValuesRing * kKeysTile];
+  // A tile of a group of weights.
+  __aicore__ inline AscendC::LocalTensor<half> Weights(int32_t slot, int32_t rows, int32_t tile) {
+    return weights_l1_
+        .Get<half>()[slot * kWeightsGroup + tile * RoundUp(rows, kFractal) * kBlockPositions];
   }
 
   // Products alternate between two units, so that one is loaded while the other multiplies.
-  __aicore__ inline int32_t NextUnit() { return products_++ & 1; }
-  __aicore__ inline AscendC::LocalTensor<half> Left(int32_t unit) {
-    return left_l0_.Get<half>()[unit * kRowsTile];
-  }
+  __aicore__ inline int32_t NextUnit() { return products_++ % kSlots; }
   __aicore__ inline AscendC::LocalTensor<half> Right(int32_t unit) {
     return right_l0_.Get<half>()[unit * kKeysTile];
   }
@@ -247,17 +354,29 @@ class AttentionCube {
   AscendC::TBuf<AscendC::TPosition::B1> keys_l1_;
   AscendC::TBuf<AscendC::TPosition::B1> values_l1_;
   AscendC::TBuf<AscendC::TPosition::A1> weights_l1_;
-  AscendC::TBuf<AscendC::TPosition::A2> left_l0_;
+  AscendC::TBuf<AscendC::TPosition::A2> queries_l0_;
+  AscendC::TBuf<AscendC::TPosition::A2> weights_l0_;
   AscendC::TBuf<AscendC::TPosition::B2> right_l0_;
-  AscendC::TBuf<AscendC::TPosition::CO1> product_l0_;
+  AscendC::TBuf<AscendC::TPosition::CO1> scores_l0_;
+  AscendC::TBuf<AscendC::TPosition::CO1> sums_l0_;
   AscendC::GlobalTensor<half> queries_;
   AscendC::GlobalTensor<half> kv_;
-  BlockTables tables_;
+  BlockTables key_tables_;  // each at its own line: values come later
+  BlockTables value_tables_;
+  AttentionWindow<kAttentionLag + 3> steps_;
   AttentionHandover handover_;
   int32_t head_dim_ = 0;
   int32_t kv_heads_ = 0;
   int32_t q_stride_ = 0;
+  int32_t group_ = 1;  // tiles of keys
+  // So far: groups that were fetched, and that were used; operands in L0 and scores in L0C.
+  int32_t keys_fetched_ = 0;
+  int32_t values_fetched_ = 0;
+  int32_t weights_fetched_ = 0;
+  int32_t key_groups_ = 0;
+  int32_t value_groups_ = 0;  // and of weights
   int32_t products_ = 0;
+  int32_t scores_ = 0;
 };
 
 }  // namespace weft_ascend

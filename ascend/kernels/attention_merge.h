@@ -15,6 +15,13 @@ namespace weft_ascend {
 // element.
 constexpr int32_t kRowCopies = kBlockFloats;
 
+// Each row's number eight times. Reads and writes whole groups of 8 rows.
+__aicore__ inline void CopyAlongRows(const AscendC::LocalTensor<float>& copies,
+                                     const AscendC::LocalTensor<float>& numbers, int32_t count) {
+  AscendC::Brcb(copies, numbers, CeilDiv(count, kRowCopies),
+                AscendC::BrcbRepeatParams(1, kRowCopies));
+}
+
 // Of some rows. maximum: of the scores; sum: of exp(score - maximum); values: the sum of
 // exp(score - maximum) times the key's value.
 struct AttentionPart {

@@ -8,15 +8,20 @@
 
 namespace weft_ascend {
 
-// Rows of queries in a tile of attention: tokens times the query heads that share a key head.
-constexpr int32_t kAttentionRows = 64;
-// Those of one vector core: half of them.
-constexpr int32_t kAttentionVectorRows = kAttentionRows / 2;
+// Rows of queries in a tile of attention, tokens times the query heads that share a key head: as
+// many as L0C holds weighted values of, beside two tiles of scores.
+constexpr int32_t kAttentionRows = 128;
+WEFT_SHARED constexpr int32_t AttentionTileRows(int32_t head_dim) {
+  return head_dim <= 128 ? kAttentionRows : kAttentionRows / 2;
+}
 
-// Tiles of keys from whose scores a core may be ahead with others, before their weighted values are
-// taken in: so many are on their way between a block's cores.
-constexpr int32_t kAttentionLag = 4;
-// Tiles of each kind in the workspace.
+// Tiles of keys in a segment.
+constexpr int32_t kSegmentTiles = kSegmentKeys / kBlockPositions;
+
+// Segments by which the scores are ahead of the weighted values: so long a block's vector cores
+// have for the weights between them.
+constexpr int32_t kAttentionLag = 2;
+// Places for segments in the workspace.
 constexpr int32_t kAttentionRing = kAttentionLag + 1;
 
 // Consecutive rows of one sequence, the last of which sees all keys up to its own.
@@ -27,11 +32,11 @@ struct AttentionSegment {
   int32_t block_table_offset;  // of the sequence's first block, in entries of block_tables
 };
 
-// Bytes of `workspace` for each block of the team: scores, weights and weighted values of two
-// tiles.
+// Bytes of `workspace` for each block of the team: scores, weights and weighted values of a tile of
+// rows over some segments.
 WEFT_SHARED constexpr int64_t AttentionWorkspaceBytes(int32_t head_dim) {
-  constexpr int64_t kRows = static_cast<int64_t>(kAttentionRing) * kAttentionRows;
-  return kRows * (kBlockPositions * 4 + kBlockPositions * 2 + head_dim * 4);
+  const int64_t rows = static_cast<int64_t>(kAttentionRing) * AttentionTileRows(head_dim);
+  return rows * (kSegmentKeys * 4 + kSegmentKeys * 2 + head_dim * 4);
 }
 
 // Floats of a row's partial result over one segment of keys: for each head its weighted values,

@@ -19,7 +19,7 @@ namespace {
 
 using namespace attention_testing;  // NOLINT(google-build-using-namespace): its only user
 
-const std::vector<int32_t> kSizes = {1, 15, 16, 17, 63, 64, 65, 127, 128, 511, 512, 513, 1030};
+const std::vector<int32_t> kSizes = {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 511, 512, 513, 1030};
 
 // ---- Against the reference, for each head size and group.
 
@@ -145,7 +145,7 @@ void ExpectReference(const Shape& shape, const std::vector<Part>& parts) {
 }
 
 TEST(Attention, GroupsBeyondAVectorCoreOrATile) {
-  for (int32_t group : {2, 7, 21, 33, 64, 71}) {
+  for (int32_t group : {2, 7, 21, 33, 64, 71, 128, 150}) {
     SCOPED_TRACE(group);
     const Shape shape = {group, 1, 16};
     const Sequence sequence = MakeSequence(shape, 90, group);
@@ -153,10 +153,14 @@ TEST(Attention, GroupsBeyondAVectorCoreOrATile) {
   }
 }
 
-TEST(Attention, WidestHead) {
-  const Shape shape = {2, 1, 256};
-  const Sequence sequence = MakeSequence(shape, 130, 8);
-  ExpectReference(shape, {{&sequence, 0, 130}, {&sequence, 64, 1}});
+// Their tiles have half the rows.
+TEST(Attention, WideHeads) {
+  for (int32_t head_dim : {144, 192, 256}) {
+    SCOPED_TRACE(head_dim);
+    const Shape shape = {2, 1, head_dim};
+    const Sequence sequence = MakeSequence(shape, 600, 8);
+    ExpectReference(shape, {{&sequence, 0, 130}, {&sequence, 64, 1}, {&sequence, 490, 110}});
+  }
 }
 
 // The maximum grows with every tile, or was greatest in the first: rescaling by next to nothing.

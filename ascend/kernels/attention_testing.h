@@ -250,7 +250,8 @@ inline Results Attend(const Shape& shape, const std::vector<Part>& parts,
 // The rows at which something changes, and some between.
 inline std::vector<int32_t> RowsToCompare(int32_t rows) {
   std::vector<int32_t> chosen;
-  for (int32_t row : {0, 1, 15, 16, 31, 32, 63, 64, 65, 300, 511, 512, rows - 2, rows - 1}) {
+  for (int32_t row :
+       {0, 1, 15, 16, 31, 32, 63, 64, 65, 127, 128, 300, 511, 512, rows - 2, rows - 1}) {
     if (row >= 0 && row < rows) chosen.push_back(row);
   }
   std::sort(chosen.begin(), chosen.end());

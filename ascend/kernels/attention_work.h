@@ -34,6 +34,30 @@ __aicore__ inline AttentionSegment ReadSegment(GM_ADDR segments, int32_t index) 
   return segment;
 }
 
+// Block tables, which the host or another core writes between uses: a line of them is dropped from
+// the scalar cache before it is read.
+class BlockTables {
+ public:
+  __aicore__ inline void Init(GM_ADDR tables) {
+    words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint32_t*>(tables));
+    first_ = static_cast<int64_t>(reinterpret_cast<uint64_t>(tables) / sizeof(int32_t));
+    line_ = -1;
+  }
+  __aicore__ inline int32_t Get(int64_t index) {
+    const int64_t line = (first_ + index) / kLineWords;
+    if (line != line_) {
+      RefreshLine(words_[index]);
+      line_ = line;
+    }
+    return static_cast<int32_t>(words_.GetValue(index));
+  }
+
+ private:
+  AscendC::GlobalTensor<uint32_t> words_;
+  int64_t first_ = 0;
+  int64_t line_ = -1;
+};
+
 // A tile of query rows and the tiles of keys that it sees: all of them in prefill, those of one
 // segment of keys in decode. Row t * heads + h of the tile is token t's head h.
 struct AttentionItem {
@@ -56,11 +80,12 @@ class AttentionItems {
     segments_ = args.segments;
     segment_count_ = args.segment_count;
     group_ = args.heads / args.kv_heads;
-    tile_heads_ = group_ < kAttentionRows ? group_ : kAttentionRows;
+    const int32_t rows = AttentionTileRows(args.head_dim);
+    tile_heads_ = group_ < rows ? group_ : rows;
     head_tiles_ = args.kv_heads * CeilDiv(group_, tile_heads_);
+    const int32_t half = rows / kVectorCores;
     // An even number of tokens fills both vector cores alike.
-    tile_tokens_ =
-        tile_heads_ > kAttentionVectorRows ? 1 : 2 * (kAttentionVectorRows / tile_heads_);
+    tile_tokens_ = tile_heads_ > half ? 1 : kVectorCores * (half / tile_heads_);
     stride_ = team.size;
     split_keys_ = split_keys;
     place_ = team.rank;
@@ -112,11 +137,10 @@ class AttentionItems {
     item.heads = group_ - first_head < tile_heads_ ? group_ - first_head : tile_heads_;
 
     const int32_t tiles = CeilDiv(item.position + item.tokens, kBlockPositions);
-    const int32_t segment_tiles = kSegmentKeys / kBlockPositions;
-    item.first_tile = split * segment_tiles;
+    item.first_tile = split * kSegmentTiles;
     item.end_tile = tiles;
-    if (split_keys_ && item.first_tile + segment_tiles < tiles) {
-      item.end_tile = item.first_tile + segment_tiles;
+    if (split_keys_ && item.first_tile + kSegmentTiles < tiles) {
+      item.end_tile = item.first_tile + kSegmentTiles;
     }
     item.partial = partials_ + static_cast<int64_t>(split) * segment_.rows + token;
     return item.first_tile < tiles;
@@ -140,16 +164,14 @@ class AttentionItems {
   int32_t place_ = 0;  // the next item, counted from segment_'s first
 };
 
-// One tile of keys for one tile of query rows.
+// One segment of keys for one tile of query rows.
 struct AttentionStep {
   AttentionItem item;
-  int32_t tile;   // of the keys [tile * 64, tile * 64 + 64)
-  int32_t index;  // steps, segments of keys and items that this block has had before this one
-  int32_t segment;
+  int32_t tile;   // the segment's first, of the keys [tile * 64, tile * 64 + 64)
+  int32_t tiles;  // of the segment that the item sees
+  int32_t index;  // steps and items that this block has had before this one
   int32_t item_index;
   bool opens_item;
-  bool opens_segment;
-  bool closes_segment;
   bool closes_item;
 };
 
@@ -158,7 +180,6 @@ class AttentionSteps {
   __aicore__ inline void Init(const AttentionArgs& args, Team team, bool split_keys) {
     items_.Init(args, team, split_keys);
     step_.index = -1;
-    step_.segment = -1;
     step_.item_index = -1;
     step_.closes_item = true;
   }
@@ -170,14 +191,12 @@ class AttentionSteps {
       step_.tile = step_.item.first_tile;
       ++step_.item_index;
     } else {
-      ++step_.tile;
+      step_.tile += kSegmentTiles;
     }
     ++step_.index;
-    const int32_t in_segment = step_.tile % (kSegmentKeys / kBlockPositions);
-    step_.opens_segment = in_segment == 0;
-    if (step_.opens_segment) ++step_.segment;
-    step_.closes_item = step_.tile + 1 == step_.item.end_tile;
-    step_.closes_segment = step_.closes_item || in_segment + 1 == kSegmentKeys / kBlockPositions;
+    const int32_t left = step_.item.end_tile - step_.tile;
+    step_.tiles = left < kSegmentTiles ? left : kSegmentTiles;
+    step_.closes_item = left <= kSegmentTiles;
     step = step_;
     return true;
   }
@@ -212,52 +231,62 @@ class AttentionWindow {
   bool ended_ = false;
 };
 
-// Flags between a block's cube core and its vector cores. Each counts few tiles.
+// Flags between a block's cube core and its vector cores, each set once a step.
 constexpr uint16_t kScoresReady = 0;   // cube to vector: queries times keys
 constexpr uint16_t kWeightsReady = 1;  // vector to cube: exp(scores - maximum)
 constexpr uint16_t kValuesReady = 2;   // cube to vector: weights times values
 
-// A block's own part of the workspace, through which its cores hand tiles to each other: this chip
-// has no way from L0C to UB, nor from UB to L1, but through global memory (which for so little is
-// its L2). A ring of tiles of each kind, by step.
+// A block's own part of the workspace, through which its cores hand numbers to each other: this
+// chip has no way from L0C to UB, nor from UB to L1, but through global memory (which for so little
+// is its L2). A ring of places, by step.
 //
-// No flag says that a tile was used up, since it follows from those that say that one is ready. The
-// cube core makes step k's scores after it has waited for the weights of step k - 1 - lag, which
-// come after the scores of that step were read. The vector cores make step k's weights after the
-// weighted values of step k - lag, thus after that step's weights were read; and after they have
-// added up those of step k - 1 - lag, whose place step k's will take.
+// No flag says that a place was used up, since it follows from those that say that one is ready.
+// The cube core makes step k's scores after it has waited for the weights of step k - 1 - lag,
+// which come after the scores of that step were read. The vector cores make step k's weights after
+// they have waited for the weighted values of step k - 1 - lag, thus after that step's weights were
+// read; and these weights come after they have added up those values, whose place step k's will
+// take.
 class AttentionHandover {
  public:
   __aicore__ inline void Init(const AttentionArgs& args, Team team) {
+    rows_ = AttentionTileRows(args.head_dim);
+    head_dim_ = args.head_dim;
+    const int64_t size = static_cast<int64_t>(kAttentionRing) * rows_ * kSegmentKeys;
     GM_ADDR own = args.workspace + team.rank * AttentionWorkspaceBytes(args.head_dim);
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own));
-    own += kAttentionRing * kTile * static_cast<int64_t>(sizeof(float));
+    own += size * static_cast<int64_t>(sizeof(float));
     weights_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(own));
-    own += kAttentionRing * kTile * static_cast<int64_t>(sizeof(half));
+    own += size * static_cast<int64_t>(sizeof(half));
     values_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own));
-    head_dim_ = args.head_dim;
   }
-  // Of a step, from row `row` of the tile on: float [rows, 64], half [rows, 64] and float
-  // [rows, head_dim].
-  __aicore__ inline AscendC::GlobalTensor<float> Scores(const AttentionStep& step,
+  // Rows that a place has room for.
+  __aicore__ inline int32_t Rows() const { return rows_; }
+  // Of a tile of keys, from row `row` on: float [rows, 64].
+  __aicore__ inline AscendC::GlobalTensor<float> Scores(const AttentionStep& step, int32_t tile,
                                                         int32_t row = 0) const {
-    return scores_[step.index % kAttentionRing * kTile + row * kBlockPositions];
+    return scores_[((Place(step) * kSegmentTiles + tile) * rows_ + row) * kBlockPositions];
   }
-  __aicore__ inline AscendC::GlobalTensor<half> Weights(const AttentionStep& step,
+  // Likewise, as the cube core's fractals lie: half [4][Rows()][16].
+  __aicore__ inline AscendC::GlobalTensor<half> Weights(const AttentionStep& step, int32_t tile,
                                                         int32_t row = 0) const {
-    return weights_[step.index % kAttentionRing * kTile + row * kBlockPositions];
+    return weights_[(Place(step) * kSegmentTiles + tile) * rows_ * kBlockPositions +
+                    row * kFractal];
   }
+  // float [rows, head_dim].
   __aicore__ inline AscendC::GlobalTensor<float> Values(const AttentionStep& step,
                                                         int32_t row = 0) const {
-    return values_[(step.index % kAttentionRing * kAttentionRows + row) * head_dim_];
+    return values_[(Place(step) * rows_ + row) * head_dim_];
   }
 
  private:
-  static constexpr int32_t kTile = kAttentionRows * kBlockPositions;
+  __aicore__ inline static int32_t Place(const AttentionStep& step) {
+    return step.index % kAttentionRing;
+  }
 
   AscendC::GlobalTensor<float> scores_;
   AscendC::GlobalTensor<half> weights_;
   AscendC::GlobalTensor<float> values_;
+  int32_t rows_ = 0;
   int32_t head_dim_ = 0;
 };
 

@@ -105,7 +105,6 @@ void RunBarrier(Call<Nothing> call) {
 int row_step(int rows) { return rows <= 256 ? 16 : rows <= 1024 ? 64 : 256; }
 constexpr int kTileSteps = 1024;
 constexpr int kContextStep = weft_ascend::kSegmentKeys;
-constexpr int kFirstStep = 128;
 // Of the barrier that ends it, the least that attention of a prompt takes: it and half another, by
 // which programs begin apart. It does not shrink with the rows.
 constexpr double kLeastBarriers = 1.5;
@@ -116,12 +115,24 @@ struct Around {
   int high = 0;
   double share = 0;
 };
-// 0 if `zero`, `first`, 2 * first, 4 * first ...
-Around powers_around(int value, int first, bool zero) {
-  int low = zero && value < first ? 0 : first;
-  int high = low == 0 ? first : low;
-  while (high < value) low = high, high *= 2;
-  if (high <= low) return {low, low, 0};
+// 0, 128, 256, 512, 1024 ...
+Around firsts_around(int value) {
+  constexpr int kFirst = 128;
+  if (value <= kFirst) return {0, kFirst, static_cast<double>(value) / kFirst};
+  int low = kFirst;
+  while (2 * low < value) low *= 2;
+  return {low, 2 * low, static_cast<double>(value - low) / low};
+}
+
+// 16, 24, 32, 48, 64, 96 ...
+Around rows_around(int value) {
+  constexpr int kFirst = 16;
+  if (value <= kFirst) return {kFirst, kFirst, 0};
+  int low = kFirst;
+  while (2 * low < value) low *= 2;
+  const int middle = low + low / 2;
+  const int high = value <= middle ? middle : 2 * low;
+  if (value > middle) low = middle;
   return {low, high, static_cast<double>(value - low) / (high - low)};
 }
 
@@ -415,8 +426,8 @@ OperatorTime OperatorTimes::SimulateDecode(int rows, int context) {
 
 // Between simulated shapes, by what a row's look at a key takes in them.
 OperatorTime OperatorTimes::Prefill(int first, int rows) {
-  const Around firsts = powers_around(first, kFirstStep, true);
-  const Around counts = powers_around(rows, 16, false);
+  const Around firsts = firsts_around(first);
+  const Around counts = rows_around(rows);
   const double size = attention_size(first, rows);
   const double least = kLeastBarriers * Barrier().seconds;  // however little there is to do
   const auto at = [&](int position, int count) {

@@ -118,7 +118,7 @@ TEST(OperatorTimes, ADecodeStepMovesWhatItMust) {
 
 // All rows through all matrices, but that the last layer only needs keys and values. Attention has
 // whole tiles of 64 keys, up to the one in which a tile of rows ends; that holds as many tokens as
-// fill 64 rows with the query heads of a group.
+// fill 128 rows with the query heads of a group.
 TEST(OperatorTimes, APromptMovesWhatItMust) {
   const ChipModel model = chip();
   const ModelShape shape = small();
@@ -127,7 +127,7 @@ TEST(OperatorTimes, APromptMovesWhatItMust) {
   QuantumRows rows;
   rows.prompts = {{0, kRows}};
   const Sums sums = sums_of(steps_of(times, rows, {0, shape.layers, shape.layers}, {}));
-  const int tokens = 64 / (shape.heads / shape.kv_heads);
+  const int tokens = 128 / (shape.heads / shape.kv_heads);
   double looks = 0;
   for (int token = 0; token < kRows; token += tokens)
     looks += tokens * std::ceil((token + tokens) / 64.0) * 64;

@@ -22,13 +22,13 @@ struct AttentionRow {
 //
 // - A score is a sum of head_dim exact products in float: its error is at most head_dim units of
 //   Q = scale * sum |q k|, and one more for the scaling. Subtracting the maximum adds a unit of the
-//   difference, at most 2 Q; so do the rescalings, whose differences add up to no more than that.
-//   Each exp, of the weight and of each tile's or segment's rescaling, adds its own error and the
+//   difference, at most 2 Q; so do the segments' rescalings, whose differences add up to no more
+//   than that. Each exp, of the weight and of each segment's rescaling, adds its own error and the
 //   product's rounding. A weight is thus off by E relative, in the numerator and in the sum alike,
 //   which moves the result by at most 2 E A.
 // - The numerator's weights are rounded to half: kHalfUnit A, or kHalfStep for each tiny one.
-// - Sums in float: 64 products in a tile and two roundings a tile or segment, in the numerator as
-//   in the sum.
+// - Sums in float: 64 products in a tile, which the cube adds up before it adds them to those of
+//   the segment's tiles before, and two roundings a segment. The weights' sum has fewer.
 // - The result is rounded to half.
 inline AttentionRow Attention(const std::vector<float>& query, const std::vector<float>& keys,
                               const std::vector<float>& values, int32_t positions, double scale) {
@@ -37,6 +37,7 @@ inline AttentionRow Attention(const std::vector<float>& query, const std::vector
   constexpr double kHalfStep = 0x1p-25;  // half the distance of the smallest halves
   constexpr double kExpError = 0x1p-22;  // of the vector cores' exp, relative
   constexpr int32_t kTile = 64;
+  constexpr int32_t kSegmentTiles = 8;
 
   const auto head_dim = static_cast<int32_t>(query.size());
   std::vector<double> weights(positions);
@@ -57,10 +58,11 @@ inline AttentionRow Attention(const std::vector<float>& query, const std::vector
   double sum = 0;
   for (double& weight : weights) sum += weight = std::exp(weight - maximum);
 
-  const int32_t roundings = positions / kTile + positions / (8 * kTile) + 2;
+  const int32_t tiles = std::min(positions / kTile + 1, kSegmentTiles);  // of a segment
+  const int32_t segments = positions / (kSegmentTiles * kTile) + 1;
   const double weight_error =
-      (head_dim + 5) * kFloatUnit * greatest + (roundings + 1) * (kExpError + 2 * kFloatUnit);
-  const double sum_error = 2 * (kTile + 2 * roundings + 1) * kFloatUnit;
+      (head_dim + 5) * kFloatUnit * greatest + (segments + 1) * (kExpError + 2 * kFloatUnit);
+  const double sum_error = 2 * (kTile + tiles + 2 * segments + 1) * kFloatUnit;
 
   AttentionRow row;
   for (int32_t i = 0; i < head_dim; ++i) {

@@ -32,9 +32,12 @@ constexpr int32_t kChunkInputs = 64;
 constexpr int32_t kMaxTileRows = 128;
 constexpr int32_t kMaxTileOutputs = 256;
 constexpr int32_t kMaxStepInputs = 1024;
-// What one of the two buffers in L1 holds of the rows and of the weights.
-constexpr int32_t kStepRowBytes = 64 * 1024;
-constexpr int32_t kStepWeightBytes = 128 * 1024;
+// What one of the two buffers in L1 holds of the rows and of the weights. Each row costs a step's
+// fetch some cycles however short it is, so many rows have long steps; with few, whose weights are
+// all that counts, shorter ones leave smaller gaps.
+constexpr int32_t kStepRowBytes = 80 * 1024;
+constexpr int32_t kStepWeightBytes = 160 * 1024;
+constexpr int32_t kShortStepWeightBytes = 128 * 1024;
 
 struct MatmulTiling {
   int32_t tile_rows;  // multiple of 16
@@ -90,7 +93,9 @@ __aicore__ inline MatmulTiling TileMatmul(int32_t rows, int32_t inputs, int32_t 
 
   int32_t most = kMaxStepInputs;
   const int32_t by_rows = kStepRowBytes / (2 * tiling.tile_rows);
-  const int32_t by_outputs = kStepWeightBytes / (2 * tiling.tile_outputs);
+  const int32_t weight_bytes =
+      tiling.tile_rows > kMaxTileRows / 2 ? kStepWeightBytes : kShortStepWeightBytes;
+  const int32_t by_outputs = weight_bytes / (2 * tiling.tile_outputs);
   most = by_rows < most ? by_rows : most;
   most = by_outputs < most ? by_outputs : most;
   most = most / kChunkInputs * kChunkInputs;

@@ -37,7 +37,7 @@ constexpr int32_t kPrograms = 1 + kVectorCores;
 constexpr int32_t kMaxBlocks = 64;
 
 // Bytes that a multiplication with int8 weights needs for each block of its team.
-constexpr int64_t kInt8BlockBytes = 256 * 1024;
+constexpr int64_t kInt8BlockBytes = 320 * 1024;
 
 WEFT_SHARED constexpr int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
 WEFT_SHARED constexpr int32_t RoundUp(int32_t a, int32_t b) { return CeilDiv(a, b) * b; }

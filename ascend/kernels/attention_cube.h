@@ -156,8 +156,7 @@ class AttentionCube {
           static_cast<int64_t>(item.row) * q_stride_ + static_cast<int64_t>(item.head) * head_dim_;
       LoadRows(Queries(step), queries_[first], item.tokens, q_stride_, item.heads, head_dim_);
     }
-    LoadRows(OfGroup(keys_l1_, keys_fetched_, tile), kv_[InPool(key_tables_, step, tile)], 1, 0,
-             kBlockPositions, head_dim_);
+    LoadTile(OfGroup(keys_l1_, keys_fetched_, tile), kv_[InPool(key_tables_, step, tile)]);
     if (!EndsGroup(step, tile)) return;
     AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
     ++keys_fetched_;
@@ -167,8 +166,8 @@ class AttentionCube {
     const int32_t slot = kValues + values_fetched_ % kSlots;
     const int64_t keys = static_cast<int64_t>(kBlockPositions) * head_dim_;
     if (tile % group_ == 0) AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
-    LoadRows(OfGroup(values_l1_, values_fetched_, tile),
-             kv_[InPool(value_tables_, step, tile) + keys], 1, 0, kBlockPositions, head_dim_);
+    LoadTile(OfGroup(values_l1_, values_fetched_, tile),
+             kv_[InPool(value_tables_, step, tile) + keys]);
     if (!EndsGroup(step, tile)) return;
     AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
     ++values_fetched_;
@@ -193,10 +192,9 @@ class AttentionCube {
     const int32_t tiles = step->tiles - tile < group_ ? step->tiles - tile : group_;
     const int32_t slot = weights_fetched_++ % kSlots;
     AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kWeights + slot);
-    AscendC::DataCopy(
-        Weights(slot, rows, 0), handover_.Weights(*step, tile),
-        AscendC::DataCopyParams(tiles * (kBlockPositions / kFractal), rows, handover_.Rows() - rows,
-                                RoundUp(rows, kFractal) - rows));
+    AscendC::DataCopy(Weights(slot, rows, 0), handover_.Weights(*step, tile),
+                      AscendC::DataCopyParams(tiles * kTileFractals, rows, handover_.Rows() - rows,
+                                              RoundUp(rows, kFractal) - rows));
     AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kWeights + slot);
   }
 
@@ -211,10 +209,13 @@ class AttentionCube {
       AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(kQueriesFree);
       LoadLeft(queries_l0_.Get<half>(), Queries(step), rows, head_dim_);
     }
-    // Keys by rows are the right operand's columns: its fractals lie in L1 as L0B wants them.
-    const int32_t fractals = head_dim_ / kFractal * (kBlockPositions / kFractal);
-    AscendC::LoadData(Right(unit), OfGroup(keys_l1_, key_groups_, tile),
-                      AscendC::LoadData2DParams(0, fractals, 1, 0, 0, false, 0));
+    // Keys by rows are the right operand's columns: its fractals, as L0B wants each.
+    const int32_t across = head_dim_ / kFractal;
+    for (int32_t i = 0; i < kTileFractals; ++i) {
+      AscendC::LoadData(Right(unit)[i * kFractalSize],
+                        OfGroup(keys_l1_, key_groups_, tile)[i * across * kFractalSize],
+                        AscendC::LoadData2DParams(0, across, 1, 0, kTileFractals - 1, false, 0));
+    }
     if (EndsGroup(step, tile)) {
       AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
       ++key_groups_;
@@ -247,12 +248,12 @@ class AttentionCube {
     const auto left = weights_l0_.Get<half>()[unit * kWeightsTile];
     LoadLeft(left, Weights(weights, rows, tile % group_), rows, kBlockPositions);
     // Values by rows are the right operand itself: each fractal is turned on the way.
-    const int32_t columns = head_dim_ / kFractal;
+    const int32_t across = head_dim_ / kFractal;
     const auto right = Right(unit);
-    for (int32_t k = 0; k < kBlockPositions / kFractal; ++k) {
+    for (int32_t i = 0; i < kTileFractals; ++i) {
       AscendC::LoadDataWithTranspose(
-          right[k * columns * kFractalSize], OfGroup(values_l1_, value_groups_, tile),
-          AscendC::LoadData2dTransposeParams(k, columns, kBlockPositions / kFractal, 0, 0, 0));
+          right[i * across * kFractalSize], OfGroup(values_l1_, value_groups_, tile),
+          AscendC::LoadData2dTransposeParams(i * across, across, 1, 0, 0, 0));
     }
     if (EndsGroup(step, tile)) {
       AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kWeights + weights);
@@ -269,6 +270,15 @@ class AttentionCube {
     if (tile + 1 < step.tiles) return;
     Store(handover_.Values(step), sums, rows, head_dim_, kSums);
     AscendC::CrossCoreSetFlag<0x2, PIPE_FIX>(kValuesReady);
+  }
+
+  // The keys or values of a block into L1: fractals [4][head_dim / 16], in the order of
+  // kTileFractals. Each row of the copy is four of the block's, since rows cost it time.
+  __aicore__ inline void LoadTile(const AscendC::LocalTensor<half>& to,
+                                  const AscendC::GlobalTensor<half>& from) {
+    const int32_t columns = kTileFractals * head_dim_;
+    AscendC::DataCopy(to, from,
+                      AscendC::Nd2NzParams(1, kFractal, columns, 0, columns, kFractal, 1, 0));
   }
 
   // `count` matrices [rows, columns], `stride` apart, one below the other into L1 by fractals.

@@ -139,7 +139,7 @@ class AttentionSoftmax {
         // Tokens that see nothing of the tile are one run.
         if (seen < 0) end -= seen * rows.heads, seen = 0;
         end = end < chunk.count ? end : chunk.count;
-        uint64_t unseen[2] = {~0ULL << seen, 0};
+        uint64_t unseen[2] = {UnseenColumns(seen), 0};
         AscendC::Duplicate(of_tile[row * kBlockPositions], kUnseen, unseen, end - row, 1,
                            kRowBlocks);
         row = end;
@@ -193,7 +193,6 @@ class AttentionSoftmax {
   __aicore__ inline void Store(const AttentionStep& step, const AttentionRows& rows,
                                AttentionChunk chunk, const AscendC::LocalTensor<float>& scores,
                                int32_t slot) {
-    constexpr int32_t kColumns = kBlockPositions / kFractal;
     const auto weights = weights_.Get<half>()[slot * kScoresSize];
     AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(slot);
     for (int32_t tile = 0; tile < step.tiles; ++tile) {
@@ -204,7 +203,7 @@ class AttentionSoftmax {
     AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(slot);
     AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(slot);
     AscendC::DataCopy(handover_.Weights(step, 0, rows.first + chunk.first), weights,
-                      AscendC::DataCopyParams(step.tiles * kColumns, chunk.count, 0,
+                      AscendC::DataCopyParams(step.tiles * kTileFractals, chunk.count, 0,
                                               handover_.Rows() - chunk.count));
     AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(slot);
   }

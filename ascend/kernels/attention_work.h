@@ -231,6 +231,20 @@ class AttentionWindow {
   bool ended_ = false;
 };
 
+// Fractals of the keys in a tile. Within it keys stand in the order 0, 4, 8 ... 60, 1, 5 ... 63, as
+// columns of scores and weights and as rows of values: column c is key c / 16 + c % 16 * 4.
+constexpr int32_t kTileFractals = kBlockPositions / kFractal;
+
+// A bit for each column whose key is not one of the tile's first `seen`.
+__aicore__ inline uint64_t UnseenColumns(int32_t seen) {
+  uint64_t unseen = 0;
+  for (int32_t i = 0; i < kTileFractals; ++i) {
+    const int32_t columns = CeilDiv(seen > i ? seen - i : 0, kTileFractals);
+    unseen |= (0xffffULL << columns & 0xffffULL) << (i * kFractal);
+  }
+  return unseen;
+}
+
 // Flags between a block's cube core and its vector cores, each set once a step.
 constexpr uint16_t kScoresReady = 0;   // cube to vector: queries times keys
 constexpr uint16_t kWeightsReady = 1;  // vector to cube: exp(scores - maximum)

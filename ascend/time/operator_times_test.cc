@@ -205,6 +205,16 @@ TEST(KernelBars, AMultiplicationIsNearTheChip) {
   EXPECT_LE(bar.seconds, 2 * bar.bound);
 }
 
+TEST(KernelBars, LargeKernelsHoldTheirBars) {
+  const ChipModel model = *find_chip_model("910b2");
+  const KernelBar matmul = time_matmul(model, 4096, 4096, 4096);
+  EXPECT_GE(matmul.seconds, matmul.bound);
+  EXPECT_LE(matmul.seconds, 1.25 * matmul.bound);
+  const KernelBar attention = time_attention(model, 4096);
+  EXPECT_GE(attention.seconds, attention.bound);
+  EXPECT_LE(attention.seconds, 1.5 * 88.9e-6);  // reported of another kernel
+}
+
 TEST(ChipModel, ConstantsCanBeChanged) {
   ChipModel model = *find_chip_model("910b2");
   EXPECT_TRUE(change(model, "hbm_bandwidth=1e12").ok());

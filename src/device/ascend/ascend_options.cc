@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "ascend/kernels/attention_shapes.h"
 #include "ascend/kernels/shapes.h"
 #include "device/executor_limits.h"
 
 namespace weft {
 namespace {
 
-// A prompt's rows go through attention in tiles of so many.
-constexpr int kTileRows = weft_ascend::kAttentionRows;
+// A prompt's tokens are counted in tiles of so many, as blocks of the cache hold: attention's tiles
+// have as many or fewer where two query heads or more share a key head.
+constexpr int kTileRows = weft_ascend::kBlockPositions;
 
 }  // namespace
 

@@ -228,7 +228,7 @@ void RunTwice(AttentionArgs first, AttentionArgs second, GM_ADDR flags, int32_t 
   AscendC::TPipe pipe;
   const Team team = WholeLaunch();
   TeamBarrier barrier;
-  barrier.Init(flags, team, 0);
+  barrier.Init(pipe, flags, team, 0);
   const auto meet = [&barrier] {
     barrier.Arrive();
     barrier.Leave();

@@ -20,7 +20,7 @@ class DecodeKernel {
     for (int64_t number = 0; number < launch.epoch_quanta; ++number) {
       program_.At(kInRing, 0);
       // A ring that nobody fills is no error. One that the host gives up is the end.
-      if (head.Await(number + 1, 0) != WaitEnd::kDone) return;
+      if (head.Await(number + 1, 0) != WaitEnd::kDone) return program_.GiveUp();
       RingEntry entry = {};
       ReadStruct(Pointer(launch.rings[ring]) + number % launch.ring_entries * sizeof(RingEntry),
                  entry);

@@ -13,16 +13,12 @@ constexpr int32_t kFlagBytes = 512;
 // A flag at this value ends every wait: its writer has given up, and so does who reads it.
 constexpr int64_t kAborted = INT64_MAX;
 
-WEFT_SHARED constexpr int32_t BarrierRounds(int32_t programs) {
-  int32_t rounds = 0;
-  while ((1 << rounds) < programs) ++rounds;
-  return rounds;
-}
+// A barrier's flags lie on lines that follow each other, so that one copy brings them all.
+constexpr int32_t kBarrierFlagBytes = 64;
 
 // Bytes of the flags of a team of so many blocks.
 WEFT_SHARED constexpr int64_t BarrierBytes(int32_t blocks) {
-  const int32_t programs = blocks * kPrograms;
-  return static_cast<int64_t>(BarrierRounds(programs)) * programs * kFlagBytes;
+  return static_cast<int64_t>(blocks) * kPrograms * kBarrierFlagBytes;
 }
 
 }  // namespace weft_ascend

@@ -45,8 +45,19 @@ class LayerOperators {
   }
   // The layer that they work on.
   __aicore__ inline void ReadLayer(int32_t layer) {
-    layer_ = layer;
+    layer_ = next_ = layer;
     ReadStruct(Pointer(model_.layer_weights) + layer * sizeof(LayerWeights), weights_);
+  }
+  // What the next layer will need, if there is one in the quantum; once is enough.
+  __aicore__ inline void ReadNextLayer() {
+    if (next_ > layer_ || layer_ + 1 >= d_.layer_end) return;
+    next_ = layer_ + 1;
+    ReadStruct(Pointer(model_.layer_weights) + next_ * sizeof(LayerWeights), next_weights_);
+  }
+  // Requires that it was read.
+  __aicore__ inline void EnterNextLayer() {
+    layer_ = next_;
+    weights_ = next_weights_;
   }
 
   __aicore__ inline const DeviceModel& model() const { return model_; }
@@ -293,6 +304,7 @@ class LayerOperators {
   AscendC::TPipe& pipe_;
   DeviceModel model_ = {};
   LayerWeights weights_ = {};
+  LayerWeights next_weights_ = {};
   Workspace memory_ = {};
   Descriptor d_ = {};
   Team team_ = {};
@@ -300,6 +312,7 @@ class LayerOperators {
   LayerRows all_ = {};
   LayerRows outputs_ = {};
   int32_t layer_ = 0;
+  int32_t next_ = 0;  // the layer of next_weights_, if it is another
   bool updates_ = false;
   GmAddress bias_ = 0;
 };

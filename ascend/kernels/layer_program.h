@@ -43,6 +43,7 @@ class LayerProgram {
     const int32_t workspace = kind_ == kTeamDecode ? 1 : 0;
     ops_.Begin(d_, Pointer(program_.launch().workspaces) + workspace * sizeof(Workspace),
                program_.TeamOf(kind_));
+    LookAtPasses();
     program_.StartClock();
     if (d_.layer_begin < d_.layer_end && !RunLayers()) return false;
     if (d_.head_rows > 0 && !Head()) return false;
@@ -91,6 +92,15 @@ class LayerProgram {
     PassEntry pass = {};
     ReadStruct(Pointer(d_.pass_table) + index * sizeof(PassEntry), pass);
     return pass;
+  }
+
+  __aicore__ inline void LookAtPasses() {
+    follows_ = sends_ = false;
+    for (int32_t i = 0; i < d_.passes; ++i) {
+      const PassEntry pass = Pass(i);
+      if (pass.follows >= 0) follows_ = true;
+      if (pass.sends >= 0) sends_ = true;
+    }
   }
 
   // --- a layer
@@ -153,6 +163,7 @@ class LayerProgram {
   // Attention reads whole blocks: who writes into a block of another pass waits until that one has
   // read it in this layer.
   __aicore__ inline bool AwaitSenders() {
+    if (!follows_) return true;
     program_.At(kInBoard, layer_);
     for (int32_t i = 0; i < d_.passes; ++i) {
       const PassEntry pass = Pass(i);
@@ -166,7 +177,7 @@ class LayerProgram {
 
   // All of the team have passed the barrier after the layer's attention.
   __aicore__ inline void SendLayer() {
-    if (!program_.Leads(kind_)) return;
+    if (!sends_ || !program_.Leads(kind_)) return;
     for (int32_t i = 0; i < d_.passes; ++i) {
       const PassEntry pass = Pass(i);
       if (pass.sends < 0) continue;
@@ -213,7 +224,7 @@ class LayerProgram {
     ops_.Down(rows);
     // The next layer's first weights come while this one ends.
     if (layer_ + 1 < d_.layer_end) {
-      ops_.ReadLayer(layer_ + 1);
+      ops_.EnterNextLayer();
       return SyncAhead(Work::kCube, FirstWeights(layer_ + 1), ops_.all());
     }
     program_.Arrive(kind_, Work::kCube);
@@ -240,9 +251,16 @@ class LayerProgram {
     return Sync(Work::kVector);
   }
 
+  // Programs that have no part in an operator read what the next layer needs while others work.
+  __aicore__ inline void ReadAhead(Work work) {
+    const bool cube = ProgramOfBlock() == 0;
+    if (work == (cube ? Work::kVector : Work::kCube)) ops_.ReadNextLayer();
+  }
+
   // The barrier after an operator.
   __aicore__ inline bool Sync(Work work) {
     program_.Arrive(kind_, work);
+    ReadAhead(work);
     return program_.Leave(kind_, work);
   }
 
@@ -251,6 +269,7 @@ class LayerProgram {
   __aicore__ inline bool SyncAhead(Work work, const MatrixWeights& next, const LayerRows& rows) {
     program_.Arrive(kind_, work);
     ops_.Prefetch(next, rows.tables.rows);
+    ReadAhead(work);
     return program_.Leave(kind_, work);
   }
 
@@ -259,6 +278,8 @@ class LayerProgram {
   Descriptor d_ = {};
   int32_t kind_ = 0;
   int32_t layer_ = 0;
+  bool follows_ = false;  // whether any pass does, or sends
+  bool sends_ = false;
 };
 
 }  // namespace weft_ascend

@@ -30,10 +30,18 @@ class Flag {
   // What this program's pipes have written must have arrived before (PipeBarrier<PIPE_ALL>).
   __aicore__ inline void Write(int64_t value) {
     Refresh();
-    line_.SetValue(0, value);
-    Refresh();
+    Post(value);
     AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
   }
+
+  // The same on a line that no other program ever writes, and returns before it is in memory.
+  __aicore__ inline void Post(int64_t value) {
+    line_.SetValue(0, value);
+    Refresh();
+  }
+
+  // Brings such a line into this core's cache, where the next Post finds it.
+  __aicore__ inline void Hold() { (void)line_.GetValue(0); }
 
   __aicore__ inline int64_t Read() {
     Refresh();

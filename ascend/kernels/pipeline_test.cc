@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -92,6 +93,42 @@ void AddOne(GM_ADDR from, GM_ADDR to) {
   AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
   AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
   AscendC::DataCopy(target, out, kFloats);
+}
+
+// A row of one number to global memory, from a vector core.
+void Row(AscendC::TPipe& pipe, GM_ADDR to, float value) {
+  AscendC::TBuf<AscendC::TPosition::VECCALC> others;  // where the barrier works
+  AscendC::TBuf<AscendC::TPosition::VECOUT> buffer;
+  pipe.InitBuffer(others, 4096);
+  pipe.InitBuffer(buffer, kFloats * sizeof(float));
+  const AscendC::LocalTensor<float> row = buffer.Get<float>();
+  AscendC::GlobalTensor<float> target;
+  target.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(to));
+  AscendC::Duplicate(row, value, kFloats);
+  AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+  AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+  AscendC::DataCopy(target, row, kFloats);
+}
+
+// A row from global memory, which a vector core copies to another place.
+void Fetch(AscendC::TPipe& pipe, GM_ADDR from, GM_ADDR to) {
+  AscendC::GlobalTensor<float> source;
+  source.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(from));
+  if ASCEND_IS_AIC {
+    AscendC::TBuf<AscendC::TPosition::A1> buffer;
+    pipe.InitBuffer(buffer, kFloats * sizeof(float));
+    AscendC::DataCopy(buffer.Get<float>(), source, kFloats);
+    return;
+  }
+  AscendC::TBuf<AscendC::TPosition::VECIN> buffer;
+  pipe.InitBuffer(buffer, kFloats * sizeof(float));
+  const AscendC::LocalTensor<float> row = buffer.Get<float>();
+  AscendC::GlobalTensor<float> target;
+  target.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(to));
+  AscendC::DataCopy(row, source, kFloats);
+  AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE3>(EVENT_ID0);
+  AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE3>(EVENT_ID0);
+  AscendC::DataCopy(target, row, kFloats);
 }
 
 int32_t Block() {
@@ -194,9 +231,10 @@ void RingKernel(GM_ADDR flags, GM_ADDR cells, GM_ADDR ends, int32_t rounds, int3
   const Team team{Block(), static_cast<int32_t>(AscendC::GetBlockNum())};
   const int32_t programs = team.size * kPrograms;
   const int32_t place = team.rank * kPrograms + ProgramOfBlock();
-  if (place == absent) return;
+  if (place == absent) return TeamBarrier::Part();
+  AscendC::TPipe pipe;
   TeamBarrier barrier;
-  barrier.Init(flags, team, kSpinCap);
+  barrier.Init(pipe, flags, team, kSpinCap);
   int64_t value = place;
   for (int32_t round = 0; round < rounds; ++round) {
     Flag own(cells + (round * programs + place) * kFlagBytes);
@@ -204,7 +242,6 @@ void RingKernel(GM_ADDR flags, GM_ADDR cells, GM_ADDR ends, int32_t rounds, int3
     barrier.Arrive();
     const WaitEnd end = barrier.Leave();
     if (end != WaitEnd::kDone) {
-      barrier.Abort();
       Flag(ends + place * kFlagBytes).Write(static_cast<int64_t>(end));
       return;
     }
@@ -251,6 +288,143 @@ TEST(TeamBarrier, WhoDoesNotComeIsWaitedForUpToTheCap) {
       EXPECT_TRUE(ends[place] == static_cast<int64_t>(WaitEnd::kSpinCap) ||
                   ends[place] == static_cast<int64_t>(WaitEnd::kAborted))
           << "program " << place << " ended with " << ends[place];
+    }
+  }
+}
+
+// The first `first` blocks are one team, the others another. In each round a vector core writes its
+// row, its team meets, and all programs fetch the row of a vector core of the next block; then they
+// meet again, since rows are written anew. `late` programs write theirs after they have arrived.
+void RowsKernel(GM_ADDR flags, GM_ADDR rows, GM_ADDR copies, int32_t first, int32_t rounds,
+                int32_t late) {
+  const int32_t block = Block();
+  const bool second = block >= first;
+  const auto blocks = static_cast<int32_t>(AscendC::GetBlockNum());
+  const Team team = second ? Team{block - first, blocks - first} : Team{block, first};
+  AscendC::TPipe pipe;
+  TeamBarrier barrier;
+  barrier.Init(pipe, flags + (second ? BarrierBytes(first) : 0), team, 0);
+  constexpr int64_t kRowBytes = kFloats * sizeof(float);
+  const int32_t half = ProgramOfBlock() == 2 ? 1 : 0;
+  const int64_t own = block * kVectorCores + half;
+  const int64_t next = (block - team.rank + (team.rank + 1) % team.size) * kVectorCores + half;
+  for (int32_t round = 0; round < rounds; ++round) {
+    pipe.Reset();
+    if ASCEND_IS_AIV {
+      if (block != late) Row(pipe, rows + own * kRowBytes, static_cast<float>(own + 1000 * round));
+    }
+    barrier.Arrive();
+    if ASCEND_IS_AIV {
+      if (block == late) Row(pipe, rows + own * kRowBytes, static_cast<float>(own + 1000 * round));
+    }
+    barrier.Leave();
+    pipe.Reset();
+    Fetch(pipe, rows + next * kRowBytes,
+          copies + (round * blocks * kVectorCores + own) * kRowBytes);
+    barrier.Arrive();
+    barrier.Leave();
+  }
+}
+
+struct RowsResult {
+  std::string fault;
+  std::vector<float> copies;
+};
+
+RowsResult RunRows(uint64_t seed, int32_t first, int32_t second, int32_t rounds, int32_t late) {
+  const int32_t blocks = first + second;
+  Device device(options(seed, blocks));
+  const auto floats = static_cast<size_t>(blocks * kVectorCores * kFloats);
+  Global<uint8_t> flags(device, static_cast<size_t>(BarrierBytes(first) + BarrierBytes(second)));
+  Global<float> rows(device, floats);
+  Global<float> copies(device, floats * static_cast<size_t>(rounds));
+  device.Launch<&RowsKernel>(blocks, flags.address(), rows.address(), copies.address(), first,
+                             rounds, late);
+  RowsResult result;
+  if (device.Run() == Outcome::kFault) result.fault = device.fault()->text();
+  result.copies = copies.values();
+  return result;
+}
+
+// Of which number the row is that a vector core fetches.
+int32_t NextRow(int32_t row, int32_t begin, int32_t size) {
+  const int32_t rank = row / kVectorCores - begin;
+  return (begin + (rank + 1) % size) * kVectorCores + row % kVectorCores;
+}
+
+void ExpectRows(uint64_t seed, int32_t first, int32_t second, int32_t rounds) {
+  const RowsResult result = RunRows(seed, first, second, rounds, -1);
+  ASSERT_EQ(result.fault, "") << "seed " << seed;
+  const int32_t all = (first + second) * kVectorCores;
+  for (int32_t i = 0; i < all * rounds; ++i) {
+    const int32_t row = i % all;
+    const int32_t next =
+        row < first * kVectorCores ? NextRow(row, 0, first) : NextRow(row, first, second);
+    for (int j = 0; j < kFloats; ++j) {
+      ASSERT_EQ(result.copies[static_cast<size_t>(i * kFloats + j)],
+                static_cast<float>(next + i / all * 1000))
+          << "seed " << seed << ", row " << row << " of round " << i / all;
+    }
+  }
+}
+
+TEST(TeamBarrier, TwoTeamsOfAnySizeSeeWhatTheirOwnHaveWritten) {
+  constexpr std::array<std::array<int32_t, 2>, 5> kSizes = {
+      {{1, 2}, {2, 3}, {3, 5}, {5, 1}, {3, 2}}};
+  for (int seed = 1; seed <= weft_ascend::testing::Seeds(); ++seed) {
+    const auto [first, second] = kSizes[static_cast<size_t>(seed) % kSizes.size()];
+    ExpectRows(static_cast<uint64_t>(seed), first, second, 3);
+  }
+}
+
+TEST(TeamBarrier, ThirtyTwoBlocksAndAnotherTeam) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) ExpectRows(seed, 32, 3, 2);
+}
+
+// What is written after Arrive, or not drained before it, is not there for others.
+TEST(TeamBarrier, WhatIsWrittenAfterArriveIsARace) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const RowsResult result = RunRows(seed, 2, 3, 2, 3);
+    EXPECT_THAT(result.fault, HasSubstr("no flag after it that this core has waited for"))
+        << "seed " << seed;
+  }
+}
+
+// One program gives up before the last round, all others come to it.
+void GiveUpKernel(GM_ADDR flags, GM_ADDR ends, int32_t rounds, int32_t leaves) {
+  const Team team{Block(), static_cast<int32_t>(AscendC::GetBlockNum())};
+  const int32_t place = team.rank * kPrograms + ProgramOfBlock();
+  AscendC::TPipe pipe;
+  TeamBarrier barrier;
+  barrier.Init(pipe, flags, team, 0);
+  WaitEnd end = WaitEnd::kDone;
+  for (int32_t round = 0; round < rounds && end == WaitEnd::kDone; ++round) {
+    if (round + 1 == rounds && place == leaves) {
+      barrier.Abort();
+      return TeamBarrier::Part();
+    }
+    barrier.Arrive();
+    end = barrier.Leave();
+  }
+  Flag(ends + place * kFlagBytes).Write(static_cast<int64_t>(end));
+}
+
+TEST(TeamBarrier, WhoGivesUpIsHeardOfByAll) {
+  constexpr int32_t kBlocks = 3;
+  for (int seed = 1; seed <= weft_ascend::testing::Seeds(); ++seed) {
+    const int32_t leaves = seed % (kBlocks * kPrograms);
+    Device device(options(static_cast<uint64_t>(seed), kBlocks));
+    Global<uint8_t> flags(device, static_cast<size_t>(BarrierBytes(kBlocks)));
+    Global<int64_t> ends(device, kBlocks * kPrograms * kFlagWords);
+    device.Launch<&GiveUpKernel>(kBlocks, flags.address(), ends.address(), 3, leaves);
+    ASSERT_EQ(device.Run(), Outcome::kEnded)
+        << "seed " << seed << ": " << (device.fault() ? device.fault()->text() : "");
+    const std::vector<int64_t> words = ends.values();
+    for (int32_t place = 0; place < kBlocks * kPrograms; ++place) {
+      if (place == leaves) continue;
+      EXPECT_EQ(words[static_cast<size_t>(place) * kFlagWords],
+                static_cast<int64_t>(WaitEnd::kAborted))
+          << "seed " << seed << ", program " << place;
     }
   }
 }

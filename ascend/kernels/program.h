@@ -16,7 +16,7 @@ enum class Work : int32_t { kCube, kVector, kBoth };
 
 class Program {
  public:
-  __aicore__ inline explicit Program(GM_ADDR launch) {
+  __aicore__ inline Program(AscendC::TPipe& pipe, GM_ADDR launch) {
     ReadStruct(launch, launch_);
     block_ = static_cast<int32_t>(AscendC::GetBlockIdx());
     // The index of a vector core counts two to a block.
@@ -26,7 +26,7 @@ class Program {
     ring_ = block_ < launch_.blocks[0] ? 0 : 1;
     for (int32_t kind = 0; kind < kTeamKinds; ++kind) {
       if (InTeam(kind)) {
-        barriers_[kind].Init(Pointer(launch_.barriers[kind]), TeamOf(kind), launch_.spin_cap);
+        barriers_[kind].Init(pipe, Pointer(launch_.barriers[kind]), TeamOf(kind), launch_.spin_cap);
       }
     }
   }
@@ -83,6 +83,7 @@ class Program {
     const int64_t now = AscendC::GetSystemCycle();
     if (Counts(work)) report_.barrier_cycles += now - mark_;
     mark_ = now;
+    if (end != WaitEnd::kDone) lost_barrier_ = true;
     return Went(end, kTeamLost);
   }
 
@@ -93,15 +94,20 @@ class Program {
     return false;
   }
 
-  // Nobody is left waiting for this program.
   __aicore__ inline void Fail(FaultCode code) {
     report_.code = code;
+    Report();
+    GiveUp();
+  }
+
+  // Nobody is left waiting for this program, which ends.
+  __aicore__ inline void GiveUp() {
     for (int32_t kind = 0; kind < kTeamKinds; ++kind) {
       if (!InTeam(kind)) continue;
       barriers_[kind].Abort();
       if (Leads(kind)) Decisions(kind).Abort(kind);
     }
-    Report();
+    if (!lost_barrier_) TeamBarrier::Part();
   }
 
   // Whether the quantum is wanted, as the team's leader finds it.
@@ -146,6 +152,7 @@ class Program {
   int32_t decided_[kTeamKinds] = {};
   int32_t block_ = 0;
   int32_t ring_ = 0;
+  bool lost_barrier_ = false;
   int64_t layers_ = 0;
   int64_t mark_ = 0;
 };

@@ -11,7 +11,7 @@ namespace weft_ascend {
 
 __aicore__ inline void ResidentKernel(GM_ADDR launch) {
   AscendC::TPipe pipe;
-  Program program(launch);
+  Program program(pipe, launch);
   DecodeKernel kernel(pipe, program);
   kernel.Run();
 }

@@ -36,6 +36,11 @@ constexpr int32_t kPrograms = 1 + kVectorCores;
 // Blocks of a launch at the most; a chip has fewer cube cores than that.
 constexpr int32_t kMaxBlocks = 64;
 
+// Flags between a block's cube core and its vector cores, by CrossCoreSetFlag: 0 to 9 belong to
+// whichever operator runs, which leaves them all taken back; 10 is the barrier's. 11 to 15 are not
+// to be used: some are SyncAll's.
+constexpr int32_t kBarrierFlag = 10;
+
 // Bytes that a multiplication with int8 weights needs for each block of its team.
 constexpr int64_t kInt8BlockBytes = 320 * 1024;
 

@@ -17,7 +17,7 @@ extern "C" __global__ __aicore__ void weft_resident(GM_ADDR launch) {
 extern "C" __global__ __aicore__ void weft_prefill(GM_ADDR launch, GM_ADDR descriptor) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   AscendC::TPipe pipe;
-  weft_ascend::Program program(launch);
+  weft_ascend::Program program(pipe, launch);
   weft_ascend::PrefillKernel kernel(pipe, program);
   kernel.Run(descriptor, weft_ascend::kTeamAll);
 }
@@ -26,7 +26,7 @@ extern "C" __global__ __aicore__ void weft_prefill(GM_ADDR launch, GM_ADDR descr
 extern "C" __global__ __aicore__ void weft_decode(GM_ADDR launch) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   AscendC::TPipe pipe;
-  weft_ascend::Program program(launch);
+  weft_ascend::Program program(pipe, launch);
   weft_ascend::DecodeKernel kernel(pipe, program);
   kernel.Run();
 }

@@ -13,7 +13,7 @@ using namespace weft_ascend;
 
 void RunQuantum(GM_ADDR launch, GM_ADDR descriptor) {
   AscendC::TPipe pipe;
-  Program program(launch);
+  Program program(pipe, launch);
   PrefillKernel kernel(pipe, program);
   kernel.Run(descriptor, kTeamAll);
 }
@@ -21,7 +21,7 @@ void RunQuantum(GM_ADDR launch, GM_ADDR descriptor) {
 // The groups' descriptors; `launch` says which blocks are whose.
 void RunGroups(GM_ADDR launch, GM_ADDR prompts, GM_ADDR streams) {
   AscendC::TPipe pipe;
-  Program program(launch);
+  Program program(pipe, launch);
   PrefillKernel kernel(pipe, program);
   if (program.ring() == 0) {
     kernel.Run(prompts, kTeamPrefill);

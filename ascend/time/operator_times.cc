@@ -22,7 +22,7 @@ using weft_ascend::Team;
 // program has done its part and when all have.
 class Timed {
  public:
-  explicit Timed(GM_ADDR flags) { barrier_.Init(flags, team_, 0); }
+  explicit Timed(GM_ADDR flags) { barrier_.Init(pipe_, flags, team_, 0); }
   AscendC::TPipe& pipe() { return pipe_; }
   Team team() const { return team_; }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/barrier.h"
 #include "time/full_run.h"
 #include "time/kernel_bars.h"
 #include "time/quantum_steps.h"
@@ -285,6 +286,52 @@ TEST(ChipModel, ExtremesOfEachConstantHaveTimes) {
       const double seconds = (times.Multiply(Matrix::kDown, 16) + times.Decode(2, 512)).seconds;
       EXPECT_TRUE(seconds > 0 && seconds < 1e4) << constant.name << ", " << seconds;
     }
+  }
+}
+
+// A write, looks by a copy, a flag within the block and a look: what each costs, and for a look
+// that came too early another; not what a round of flags for each doubling of the team would.
+TEST(OperatorTimes, ABarrierIsOneHopHoweverManyCores) {
+  for (const int cores : {1, 4, 32}) {
+    ChipModel model = *find_chip_model("article");
+    model.cores = cores;
+    OperatorTimes times(model, small(), cores);
+    const double seconds = times.Barrier().seconds;
+    const double hop = model.flag_latency + model.l2_latency * (1 - model.latency_spread);
+    EXPECT_GT(seconds, hop + model.cross_latency + model.scalar_miss) << cores;
+    EXPECT_LT(seconds, 2 * hop + model.cross_latency + 3 * model.scalar_miss) << cores;
+  }
+}
+
+void Meet(GM_ADDR flags, int32_t rounds) {
+  AscendC::TPipe pipe;
+  weft_ascend::TeamBarrier barrier;
+  barrier.Init(pipe, flags, weft_ascend::WholeLaunch(), 0);
+  for (int32_t round = 0; round < rounds; ++round) {
+    barrier.Arrive();
+    barrier.Leave();
+  }
+}
+
+// However often the twin lets a program look, it is one look for each barrier, which awaits one
+// change of each other program's flag. That of its own cube core it has waited for before.
+TEST(Recorder, LooksBecomeOneThatAwaitsTheNextChanges) {
+  const ChipModel model = chip();
+  OperatorBench bench(model);
+  constexpr int kCores = 4;
+  constexpr int kRounds = 5;
+  const Recording recording = bench.Record<&Meet>(
+      kCores, bench.Memory(static_cast<uint64_t>(weft_ascend::BarrierBytes(kCores))), kRounds);
+  ASSERT_EQ(recording.programs.size(), size_t{kCores} * kProgramsOfCore);
+  for (size_t i = 0; i < recording.programs.size(); ++i) {
+    int looks = 0;
+    for (const Record& record : recording.programs[i]) {
+      EXPECT_NE(record.kind, Record::Kind::kCopy);
+      if (record.kind != Record::Kind::kLook) continue;
+      ++looks;
+      EXPECT_EQ(recording.looks[record.index].awaited.size(), kCores * kProgramsOfCore - 1U);
+    }
+    EXPECT_EQ(looks, i % kProgramsOfCore == 0 ? 0 : kRounds) << "program " << i;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "time/chip_model.h"
@@ -22,6 +23,7 @@ struct Record {
   enum class Kind : uint8_t {
     kCompute,  // for `cycles`
     kCopy,     // copies[index], after `cycles`
+    kLook,     // looks[index], a copy that is made again until it sees what it waits for
     kSetFlag,
     kWaitFlag,
     kBarrier,   // of one pipe
@@ -43,9 +45,15 @@ struct Record {
   float cycles = 0;
 };
 
+struct Look {
+  uint32_t copy = 0;
+  std::vector<uint32_t> awaited;  // publications
+};
+
 struct Recording {
   std::vector<std::vector<Record>> programs;  // [core * 3 + sub core]
   std::vector<Copy> copies;
+  std::vector<Look> looks;
   uint32_t publishes = 0;
   double multiply_adds = 0;
 };
@@ -66,10 +74,19 @@ class Recorder final : public twin::Listener {
     std::unordered_map<uint64_t, uint32_t> seen;  // publishes of a line that it knows of
     uint64_t polled = 0;                          // the line of the last record, a load
     bool refreshed = false;                       // after which it was dropped
+    // The last copy to UB, while the program has done nothing but read what it brought: the same
+    // again is another look.
+    uint32_t copy = kNone;               // its record
+    std::unordered_set<uint64_t> lines;  // of which it awaits a change
+    int again = 0;                       // flags of another look that are still to come
   };
 
   Record* Add(Record::Kind kind, const twin::Issued& issued, double cycles);
   void AddCopy(const twin::Issued& issued);
+  bool LooksAgain(const Program& program, const std::vector<Record>& records,
+                  const Copy& copy) const;
+  void AwaitChanges(Program& program, Record& record, const Copy& copy);
+  void AddSignal(const twin::Issued& issued);
   void AddLoad(const twin::Issued& issued);
   void AddStore(const twin::Issued& issued);
   void AddRefresh(const twin::Issued& issued);
@@ -79,6 +96,7 @@ class Recorder final : public twin::Listener {
   Recording recording_;
   std::vector<Program> programs_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> published_;  // by line
+  std::unordered_set<uint64_t> published_pages_;                   // where such lines are
 };
 
 }  // namespace weft::timing

@@ -42,6 +42,7 @@ struct Pipe {
   double began = 0;    // the copy
   double from_l2 = 0;  // bytes that the copy still has to move after those of HBM
   bool missed = false;
+  bool again = false;  // a look that has not seen all it waits for
 };
 
 struct Program {
@@ -148,6 +149,7 @@ class Replayer {
     switch (record.kind) {
       case Record::Kind::kCompute:
       case Record::Kind::kCopy:
+      case Record::Kind::kLook:
         return Push(program, record, model_.scalar_issue);
       case Record::Kind::kSetFlag:
         if (record.pipe != PIPE_S) return Push(program, record, model_.scalar_flag);
@@ -253,8 +255,10 @@ class Replayer {
           program.times.busy[number] += pipe.free - begin;
           break;
         case Record::Kind::kCopy:
+        case Record::Kind::kLook:
           pipe.moving = true;
           pipe.began = begin;
+          ++busy_copies_;
           events_.push({begin + record.cycles * cycle_, events_pushed_++, index,
                         static_cast<uint8_t>(number)});
           return any;
@@ -311,14 +315,24 @@ class Replayer {
     return static_cast<Bandwidth::Way>(way + (hbm ? 0 : Bandwidth::kCubeL2));
   }
 
-  const Copy& CopyOf(const Program& program, const Pipe& pipe) const {
-    return recording_.copies[(*program.records)[pipe.queue[pipe.head].record].index];
+  const Record& HeadOf(const Program& program, const Pipe& pipe) const {
+    return (*program.records)[pipe.queue[pipe.head].record];
+  }
+  const Copy& CopyOf(const Record& record) const {
+    const bool looks = record.kind == Record::Kind::kLook;
+    return recording_.copies[looks ? recording_.looks[record.index].copy : record.index];
   }
 
   void BeginCopy(const Event& event) {
     Program& program = programs_[event.program];
     Pipe& pipe = program.pipes[event.pipe];
-    const Copy& copy = CopyOf(program, pipe);
+    const Record& record = HeadOf(program, pipe);
+    const Copy& copy = CopyOf(record);
+    if (record.kind == Record::Kind::kLook) {
+      if (!pipe.again) --busy_copies_;
+      pipe.again = !Sees(recording_.looks[record.index], event.time);
+      if (!pipe.again) ++busy_copies_;
+    }
     const double length = std::ceil(copy.length / model_.sector) * model_.sector;
     const double moved = length * copy.count;
     const double hbm = std::min(moved, static_cast<double>(l2_.Touch(copy)));
@@ -333,6 +347,28 @@ class Replayer {
     }
   }
 
+  // Whether a look that begins now finds what it waits for. What is not known yet comes later: all
+  // that happens before is simulated before.
+  bool Sees(const Look& look, double now) const {
+    bool known = true;
+    bool there = true;
+    for (const uint32_t publication : look.awaited) {
+      const double time = published_[publication];
+      known &= time != kUnknown;
+      there &= time != kUnknown && time <= now;
+    }
+    WEFT_CHECK(known || busy_copies_ > 0, "the replay stands still: all look at flags");
+    return there;
+  }
+
+  // When the next look begins after one that has brought its words at `time`: a flag to the scalar
+  // unit, which reads one that is not as far as it should be, and a flag back.
+  double NextLook(Program& program, const Record& record, double time) {
+    const double work = model_.scalar_cached + 3 * model_.scalar_flag + model_.scalar_issue;
+    program.times.busy[PIPE_S] += work * cycle_;
+    return time + (2 * model_.flag_cycles + work + record.cycles) * cycle_;
+  }
+
   // From -1 to 1, the same for a copy of a program in every replay.
   static double Spread(uint32_t program, uint32_t record) {
     uint64_t x = (uint64_t{program} << 32U | record) * 0x9e3779b97f4a7c15U;
@@ -345,7 +381,8 @@ class Replayer {
     const int number = static_cast<int>(which % twin::kPipes);
     Program& program = programs_[index];
     Pipe& pipe = program.pipes[number];
-    const Copy& copy = CopyOf(program, pipe);
+    const Record& record = HeadOf(program, pipe);
+    const Copy& copy = CopyOf(record);
     if (pipe.from_l2 > 0) {
       bandwidth_.Start(now, WayOf(index, copy.write, false), pipe.from_l2, which);
       pipe.from_l2 = 0;
@@ -360,9 +397,16 @@ class Replayer {
     const double latency =
         (pipe.missed && !copy.write ? model_.hbm_latency : model_.l2_latency) *
         (1 + model_.latency_spread * Spread(index, pipe.queue[pipe.head].record));
+    program.times.busy[number] += end - pipe.began;
+    if (pipe.again) {
+      const double next = NextLook(program, record, end + latency);
+      pipe.began = next;
+      events_.push({next, events_pushed_++, index, static_cast<uint8_t>(number)});
+      return;
+    }
+    --busy_copies_;
     pipe.free = end;
     pipe.ended = std::max(pipe.ended, end + latency);
-    program.times.busy[number] += end - pipe.began;
     pipe.moving = false;
     Pop(program, pipe, number, pipe.began);
     wake_.push_back(index);
@@ -401,6 +445,7 @@ class Replayer {
   std::vector<uint32_t> wake_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t events_pushed_ = 0;
+  uint32_t busy_copies_ = 0;  // under way, but for looks that have to be made again
 };
 
 }  // namespace

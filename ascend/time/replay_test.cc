@@ -142,6 +142,33 @@ TEST(Replay, AFlagInMemoryTakesItsLatency) {
   EXPECT_NEAR(replay(model, stream.recording()).programs[3].end * 1e9, 1300, 1e-6);
 }
 
+// Each look is a copy with its start; the bytes of those that see nothing are moved too.
+TEST(Replay, ALookIsMadeAgainUntilTheFlagsAreThere) {
+  ChipModel model = plain();
+  model.flag_latency = 200e-9;
+  model.scalar_cached = 0;
+  model.l2_latency = model.hbm_latency = 50e-9;
+  model.latency_spread = 0;
+  Stream stream(2 * kProgramsOfCore);
+  Recording& recording = stream.recording();
+  for (const uint32_t sender : {0U, 1U}) {
+    stream.Add(static_cast<int>(sender), Kind::kScalar).cycles =
+        500 * (1.0F + static_cast<float>(sender));
+    stream.Add(static_cast<int>(sender), Kind::kPublish).index = sender;
+  }
+  recording.publishes = 2;
+  recording.copies.push_back({0, 0, 1, 200, false});
+  recording.looks.push_back({0, {0, 1}});
+  Record& look = stream.Add(4, Kind::kLook, PIPE_MTE2);
+  look.index = 0;
+  look.cycles = 49;
+  // Both there at 1200. The first look moves 200 bytes from HBM at 49 and has them at 51 + 50, the
+  // others from L2, a nanosecond each, every 100. That at 1250 sees both.
+  const Timing timing = replay(model, recording);
+  EXPECT_NEAR(timing.programs[4].end * 1e9, 1250 + 1 + 50, 1e-6);
+  EXPECT_EQ(timing.hbm_bytes, 200);
+}
+
 TEST(Replay, BothVectorCoresSetACrossFlagForTheCubeCore) {
   ChipModel model = plain();
   model.cross_latency = 50e-9;

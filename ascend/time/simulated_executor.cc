@@ -124,11 +124,13 @@ void SimulatedExecutor::Enter(Running& running) {
 }
 
 // Those that run at once get as much of the bandwidth as they ask for, while there is enough;
-// beyond, each of their cores gets as much as any other.
+// beyond, each of their cores gets as much as any other. One alone may ask for more than there is:
+// a part of its bytes has come before it began.
 void SimulatedExecutor::ShareBandwidth() {
   const double bandwidth = teams_[0]->model().hbm_bandwidth;
   double wanted = 0;
   double cores = 0;
+  int asking = 0;
   std::array<double, kGroups> demand{};
   for (size_t g = 0; g < running_.size(); ++g) {
     if (!running_[g]) continue;
@@ -136,12 +138,12 @@ void SimulatedExecutor::ShareBandwidth() {
     running.rate = running.waits ? 0 : 1;
     if (running.waits) continue;
     const OperatorTime& time = running.steps[running.next].time;
-    // A part of its bytes may have come before it began.
-    if (time.seconds > 0) demand[g] = std::min(bandwidth, time.hbm_bytes / time.seconds);
+    if (time.seconds > 0) demand[g] = time.hbm_bytes / time.seconds;
+    if (demand[g] > 0) ++asking;
     wanted += demand[g];
     cores += teams_[g]->cores();
   }
-  if (wanted <= bandwidth) return;
+  if (asking < 2 || wanted <= bandwidth) return;
   std::array<bool, kGroups> kept{};
   double left = bandwidth;
   for (bool again = true; again;) {

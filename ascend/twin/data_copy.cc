@@ -33,6 +33,7 @@ void fill_with(std::byte* to, uint32_t bytes, const uint8_t* value, uint32_t ele
 void run_in(SubCore& core, const CopyInstruction& in) {
   std::byte* to = core.memory(in.buffer) + in.local;
   const uint8_t* from = in.global;
+  if (in.count == 1 && in.buffer == Buffer::kUb) core.Brings(in.local + in.left, from);
   for (uint32_t row = 0; row < in.count; ++row, to += in.local_stride, from += in.global_stride) {
     std::memcpy(to + in.left, from, in.length);
     if (!in.padded) continue;
@@ -185,7 +186,7 @@ void copy_in(const Call& call, const LocalMemory& target, const void* source,
   const uint64_t around = padding == nullptr ? 0 : padding->left + padding->right;
   const uint32_t length = round_up(rows.length + around, 32);
   check_operand(call, "dst", target, buffer, extent(rows, rows.local_stride, length), 32);
-  call.core.Begin(PIPE_MTE2, call.name, call.where);
+  call.core.Begin(PIPE_MTE2, call.name, call.where, true);
   call.core.Touches(source, extent(rows, rows.global_stride, rows.length));
   call.core.Writes(buffer, pieces_of(target.address, rows, length));
   CopyInstruction in;
@@ -200,6 +201,8 @@ void copy_in(const Call& call, const LocalMemory& target, const void* source,
     in.element = static_cast<uint8_t>(padding->element);
     in.value = padding->value;
   }
+  if (in.count == 1 && buffer == Buffer::kUb)
+    call.core.WillBring(in.local + in.left, in.global, in.length);
   call.core.Issue<&run_in>(in, moved(rows, source));
 }
 

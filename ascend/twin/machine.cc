@@ -126,7 +126,8 @@ void Machine::HostReads(const void* start, uint64_t bytes) {
   for (uintptr_t line = first; line < reinterpret_cast<uintptr_t>(start) + bytes;
        line += kLineBytes) {
     if (const auto* record = records.Find(reinterpret_cast<const uint8_t*>(line))) {
-      known->Join(record->knowledge);
+      if (record->knowledge == nullptr) continue;
+      known->Join(*record->knowledge);
       any = true;
     }
   }
@@ -204,10 +205,8 @@ bool Machine::Sweep() {
   return any;
 }
 
-bool Machine::LookAgain() {
-  bool any = false;
-  for (size_t i = 0; i < running_.size() && !fault; ++i) any |= running_[i]->LookAgain();
-  return any;
+void Machine::LookAgain() {
+  for (size_t i = 0; i < running_.size() && !fault; ++i) running_[i]->LookAgain();
 }
 
 Outcome Machine::Run(uint64_t budget, bool wait_for_host) {
@@ -216,6 +215,7 @@ Outcome Machine::Run(uint64_t budget, bool wait_for_host) {
   const std::lock_guard lock(one_at_a_time);
   const uint64_t end = budget > ~instructions ? ~uint64_t{0} : instructions + budget;
   uint64_t turns = 0;
+  idle_rounds = 0;
   while (!fault) {
     StartBlocks();
     if (running_.empty()) return Outcome::kEnded;
@@ -238,10 +238,15 @@ Outcome Machine::Run(uint64_t budget, bool wait_for_host) {
     const bool pollers = std::any_of(running_.begin(), running_.end(),
                                      [](const SubCore* core) { return core->polling(); });
     const int rounds = !pollers ? 0 : wait_for_host ? kHostRounds : options_.poll_rounds;
-    bool woken = false;
-    for (int round = 0; round < rounds && !woken && !fault; ++round) woken = LookAgain();
-    if (pollers && wait_for_host && !woken && !fault) return Outcome::kIdle;
-    if (!woken && !fault) RaiseDeadlock();
+    if (fault) continue;
+    if (idle_rounds < rounds) {
+      ++idle_rounds;
+      LookAgain();
+    } else if (pollers && wait_for_host) {
+      return Outcome::kIdle;
+    } else {
+      RaiseDeadlock();
+    }
   }
   Abandon();
   return Outcome::kFault;

@@ -53,6 +53,7 @@ class Machine {
   std::optional<Injection> injection;
   uint64_t instructions = 0;
   uint64_t launches = 0;  // begun
+  int idle_rounds = 0;    // of looks by everybody who polls, since somebody did anything else
 
   void Launch(Kernel kernel, int blocks, std::span<const std::byte> arguments);
   void QueueCopy(void* target, const void* source, uint64_t bytes);
@@ -105,7 +106,7 @@ class Machine {
   void StartBlocks();
   bool FinishBlocks();
   bool Sweep();
-  bool LookAgain();
+  void LookAgain();
   void RaiseDeadlock();
   void Abandon();
 

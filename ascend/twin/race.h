@@ -3,8 +3,9 @@
 //
 // An actor is one sub core's program in one block. What it knows of another actor is a clock: the
 // instructions of its pipes that have certainly ended. Knowledge passes with flags: a line that the
-// scalar unit writes back carries what its writer knew, and who reads the line from memory learns
-// it; CrossCoreSetFlag carries it to the other cores of the block. Two copies that touch the same
+// scalar unit writes back carries what its writer knew, and whose scalar unit reads the line, from
+// memory or from where a copy has brought it in UB, learns what it carried when it was fetched;
+// CrossCoreSetFlag carries it to the other cores of the block. Two copies that touch the same
 // bytes, one of them writing, without knowledge of each other are a race, in whatever order they
 // happened to run.
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "instruction.h"
@@ -89,22 +91,37 @@ class GlobalShadow {
 // What the lines written by scalar units carry.
 class LineRecords {
  public:
+  // A write replaces what the line carries: who has looked at it before keeps what it saw.
   struct Record {
-    Knowledge knowledge;
-    std::shared_ptr<const Knowledge> host;  // what the host knew when it wrote the line
-    Moment writer;                          // sequence 0: nobody
-    uint64_t version = 0;                   // grows with each write
+    std::shared_ptr<const Knowledge> knowledge;  // null: of the host alone
+    std::shared_ptr<const Knowledge> host;       // what the host knew when it wrote the line
+    Moment writer;                               // sequence 0: nobody
+    uint64_t version = 0;                        // grows with each write
   };
-  void Clear() { records_.clear(); }
-  Record* Find(const uint8_t* line) {
+  void Clear() { records_.clear(), pages_.clear(); }
+  const Record* Find(const uint8_t* line) const {
     const auto found = records_.find(line);
     return found == records_.end() ? nullptr : &found->second;
   }
-  Record& Of(const uint8_t* line) { return records_[line]; }
+  Record& Of(const uint8_t* line) {
+    pages_.insert(page_of(line));
+    return records_[line];
+  }
   bool empty() const { return records_.empty(); }
+  // Whether a line of the range may have a record.
+  bool Near(const uint8_t* start, uint64_t bytes) const {
+    if (records_.empty()) return false;
+    for (uintptr_t page = page_of(start); page <= page_of(start + bytes - 1); ++page) {
+      if (pages_.contains(page)) return true;
+    }
+    return false;
+  }
 
  private:
+  static uintptr_t page_of(const uint8_t* line) { return reinterpret_cast<uintptr_t>(line) >> 12; }
+
   std::unordered_map<const uint8_t*, Record> records_;
+  std::unordered_set<uintptr_t> pages_;
 };
 
 }  // namespace weft::twin

@@ -17,6 +17,11 @@ namespace {
 constexpr uint32_t kMostSinceBarrier = (1u << 28) - 1, kMostOfProgram = ~uint32_t{0};
 constexpr uint32_t kQuantum = 64;  // instructions between pauses of a program that need not pause
 
+// Between a copy that looks at words and the scalar unit that reads them.
+bool orders_looks(AscendC::HardEvent event) {
+  return event == AscendC::HardEvent::MTE2_S || event == AscendC::HardEvent::S_MTE2;
+}
+
 std::string set_again(AscendC::HardEvent event, int64_t id, const Where& before) {
   return fmt::format(
       "SetFlag<HardEvent::{}>({}) again, without a WaitFlag after the one at {}: take another "
@@ -79,6 +84,8 @@ void SubCore::Start(Kernel kernel, const std::byte* arguments, int block, int bl
   cache_.Clear();
   on_their_way_.clear();
   Effect();
+  last_copy_ = {};
+  for (Brought& brought : brought_) brought.bytes = 0;
   quantum_ = 1 + rng_.Below(kQuantum);
   state_ = State::kReady;
   finished_ = false;
@@ -89,6 +96,7 @@ void SubCore::Main(void* argument) {
   auto& self = *static_cast<SubCore*>(argument);
   self.kernel_(self.arguments_);
   self.where_ = {};
+  self.Effect();
   self.Block(State::kDrain);
   self.FaultIfUnbalanced();
   self.state_ = State::kDone;
@@ -153,9 +161,9 @@ void SubCore::Count() {
   }
 }
 
-void SubCore::Begin(pipe_t pipe, const char* name, const Where& where) {
+void SubCore::Begin(pipe_t pipe, const char* name, const Where& where, bool looks) {
   issuing_.pipe = pipe, issuing_.name = name, issuing_.where = where;
-  Effect();
+  if (!looks) Effect();
   Count();
   if (timing_only_) [[unlikely]]
     return;
@@ -189,6 +197,9 @@ void SubCore::Reads(Buffer buffer, const Pieces& pieces, bool must_be_written, b
 void SubCore::Writes(Buffer buffer, const Pieces& pieces, bool own_order) {
   if (timing_only_) [[unlikely]]
     return;
+  if (buffer == Buffer::kUb && pieces.count > 0) {
+    ForgetBrought(pieces.address, (pieces.count - 1) * pieces.stride + pieces.length);
+  }
   const pipe_t pipe = issuing_.pipe;
   const Conflict conflict = shadows_[static_cast<int>(buffer)].Write(
       pipe, sequence_[pipe], clocks_[pipe], pieces, own_order);
@@ -290,7 +301,7 @@ void SubCore::Issued(Instruction& slot, const Work& work) {
 
 void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) {
   const pipe_t source = event_source(event);
-  Begin(source, "SetFlag", where);
+  Begin(source, "SetFlag", where, orders_looks(event));
   if (id < 0 || id >= kEventIds) {
     Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
   }
@@ -318,7 +329,7 @@ void SubCore::SetFlag(AscendC::HardEvent event, int64_t id, const Where& where) 
 
 void SubCore::WaitFlag(AscendC::HardEvent event, int64_t id, const Where& where) {
   const pipe_t target = event_target(event);
-  Begin(target, "WaitFlag", where);
+  Begin(target, "WaitFlag", where, orders_looks(event));
   if (id < 0 || id >= kEventIds) {
     Fail(where, fmt::format("event id {} is not one of 0 to {}", id, kEventIds - 1));
   }
@@ -381,12 +392,14 @@ void SubCore::CrossCoreSet(int mode, pipe_t pipe, int64_t id, const Where& where
   if (id >= 11 && id <= 14) {
     Fail(where, fmt::format("flag id {}: 11 to 14 belong to SyncAll", id));
   }
-  if (timing_only_) [[unlikely]] {
-    return Tell(pipe, Instruction::Kind::kCrossSet, mode, static_cast<int>(id), {});
-  }
   Clock clock = clocks_[pipe];
   clock.ended[pipe] = sequence_[pipe];
   cross_released_.emplace_back(static_cast<int>(pipe), clock);
+  if (timing_only_) [[unlikely]] {
+    Tell(pipe, Instruction::Kind::kCrossSet, mode, static_cast<int>(id), {});
+    carried_out_ = where;
+    return SetCross(mode, static_cast<int>(id), pipe);
+  }
   Instruction& slot = Slot(pipe);
   slot.kind = Instruction::Kind::kCrossSet;
   slot.event = static_cast<uint8_t>(mode), slot.id = static_cast<uint8_t>(id);
@@ -413,9 +426,6 @@ void SubCore::AddCross(int id, const Where& where) {
 void SubCore::CrossCoreWait(int64_t id, const Where& where) {
   Begin(PIPE_S, "CrossCoreWaitFlag", where);
   if (id < 0 || id >= kCrossFlags) Fail(where, fmt::format("flag id {} is not one of 0 to 15", id));
-  if (timing_only_) [[unlikely]] {
-    return Tell(PIPE_S, Instruction::Kind::kCrossWait, 0, static_cast<int>(id), {});
-  }
   where_ = where, wait_id_ = static_cast<int>(id);
   if (cross_[id] == 0) Block(State::kCross);
   --cross_[id];
@@ -436,10 +446,11 @@ void SubCore::CheckCrossFlags() {
 
 void SubCore::LoadLocal(Buffer buffer, uint32_t address, void* value, uint32_t bytes,
                         const Where& where) {
-  Begin(PIPE_S, "GetValue", where);
+  Begin(PIPE_S, "GetValue", where, true);
   Tell(PIPE_S, Instruction::Kind::kScalar, 0, 0, {});
   Reads(buffer, {address, bytes, 0, 1}, buffer == Buffer::kUb);
   std::memcpy(value, memory(buffer) + address, bytes);
+  if (buffer == Buffer::kUb) LookAt(address, value, bytes, where);
 }
 
 void SubCore::StoreLocal(Buffer buffer, uint32_t address, const void* value, uint32_t bytes,
@@ -454,8 +465,11 @@ void SubCore::StoreLocal(Buffer buffer, uint32_t address, const void* value, uin
 void SubCore::ForgetBuffer(Buffer buffer, uint32_t bytes) {
   // Only reads of these two are held against a kernel that has not written before.
   if (buffer != Buffer::kUb && buffer != Buffer::kL0c) return;
+  if (buffer == Buffer::kUb) ForgetBrought(0, bytes);
   for (int i = 1; i < kPipes; ++i) {
-    if (clocks_[PIPE_S].ended[i] != sequence_[i]) return;  // something may still be under way
+    // Of what touches it, something may still be under way.
+    const bool touches = buffer == Buffer::kUb || i == PIPE_M || i == PIPE_FIX;
+    if (touches && clocks_[PIPE_S].ended[i] != sequence_[i]) return;
   }
   shadows_[static_cast<int>(buffer)].Forget(bytes);
 }

@@ -63,8 +63,9 @@ class SubCore {
   // From an instruction that is carried out: the launch ends with a fault at its call.
   void Refuse(std::string what);
 
-  // The next instruction of `pipe`. Its accesses follow, then Issue.
-  void Begin(pipe_t pipe, const char* name, const Where& where);
+  // The next instruction of `pipe`. Its accesses follow, then Issue. `looks`: it may belong to a
+  // loop that waits for words in global memory.
+  void Begin(pipe_t pipe, const char* name, const Where& where, bool looks = false);
   void Reads(Buffer buffer, const Pieces& pieces, bool must_be_written = false,
              bool own_order = false);
   void Writes(Buffer buffer, const Pieces& pieces, bool own_order = false);
@@ -74,6 +75,7 @@ class SubCore {
   template <auto kRun, class P>
   void Issue(const P& parameters, const Work& work) {
     static_assert(std::is_trivially_copyable_v<P> && sizeof(P) <= Instruction::kPayload);
+    if (issuing_.pipe == PIPE_MTE2) NoteCopy(work.global);
     if (timing_only_) [[unlikely]] {
       if (issuing_.pipe == PIPE_MTE2 && in_own_memory_) kRun(*this, parameters);
       return Tell(issuing_.pipe, Instruction::Kind::kWork, 0, 0, work);
@@ -87,6 +89,10 @@ class SubCore {
     slot.kind = Instruction::Kind::kWork;
     Issued(slot, work);
   }
+
+  // A copy of words in one piece is issued, which may be a look at flags; and is carried out.
+  void WillBring(uint32_t address, const uint8_t* from, uint32_t bytes);
+  void Brings(uint32_t address, const uint8_t* from);
 
   void SetFlag(AscendC::HardEvent event, int64_t id, const Where& where);
   void WaitFlag(AscendC::HardEvent event, int64_t id, const Where& where);
@@ -130,7 +136,7 @@ class SubCore {
   // Lets something happen, if anything can.
   bool Turn();
   // Some looks at what it polls, changed or not.
-  bool LookAgain();
+  void LookAgain();
   bool finished() const { return finished_; }
   bool polling() const { return state_ == State::kPolling; }
   std::string WaitingPlace() const;
@@ -159,6 +165,13 @@ class SubCore {
     const uint8_t* address;
     uint32_t bytes;
     uint64_t value;
+  };
+  // Words of UB that a copy has brought from global memory, and what their lines carried then.
+  struct Brought {
+    uint32_t address = 0;
+    uint32_t bytes = 0;  // 0: none
+    const uint8_t* from = nullptr;
+    std::vector<LineRecords::Record> lines;  // from that of `from` on; none: none has a record
   };
   struct Past {
     Where where;
@@ -192,6 +205,10 @@ class SubCore {
   void CheckRaces(const GlobalPieces& pieces);
   std::string DescribeRace(const Race& race) const;
   void Learn(const uint8_t* line);
+  void LearnFrom(const uint8_t* line, const LineRecords::Record& record);
+  void ForgetBrought(uint32_t address, uint32_t bytes);
+  void LookAt(uint32_t address, const void* value, uint32_t bytes, const Where& where);
+  void NoteCopy(const GlobalPieces& pieces);
   void LearnFromCross(int id);
   void Learnt();
   void SetCross(int mode, int id, pipe_t pipe);
@@ -199,7 +216,7 @@ class SubCore {
   bool PolledChanged() const;
   void NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, const Where& where);
   std::string UndoMessage(const CacheLineState& line) const;
-  void Effect() { polled_.clear(), repeats_ = 0, patience_ = kPatience; }
+  void Effect();
   void Count();
   void RewindIfNeeded();
   void FaultIfUnbalanced();
@@ -265,6 +282,11 @@ class SubCore {
   int wait_id_ = 0;
   std::vector<Polled> polled_;
   uint32_t repeats_ = 0, patience_ = kPatience;
+  // Whoever waits by a copy makes it again and again.
+  GlobalPieces last_copy_;
+  bool copies_again_ = false;
+  std::array<Brought, 4> brought_;
+  size_t next_brought_ = 0;
   Counters counters_;
 };
 

@@ -11,13 +11,20 @@ namespace weft::twin {
 void SubCore::Learn(const uint8_t* line) {
   if (!races_ || machine_.records.empty()) return;
   const LineRecords::Record* record = machine_.records.Find(line);
-  if (record == nullptr || (last_line_ == line && last_version_ == record->version)) return;
-  last_line_ = line, last_version_ = record->version;
-  for (size_t i = 0; i < record->knowledge.size(); ++i) {
-    if (record->knowledge.of(i).ended[PIPE_S] > known_.of(i).ended[PIPE_S]) learnt_from_[i] = line;
+  if (record != nullptr) LearnFrom(line, *record);
+}
+
+void SubCore::LearnFrom(const uint8_t* line, const LineRecords::Record& record) {
+  if (record.version == 0 || (last_line_ == line && last_version_ == record.version)) return;
+  last_line_ = line, last_version_ = record.version;
+  if (record.knowledge != nullptr) {
+    const Knowledge& carried = *record.knowledge;
+    for (size_t i = 0; i < carried.size(); ++i) {
+      if (carried.of(i).ended[PIPE_S] > known_.of(i).ended[PIPE_S]) learnt_from_[i] = line;
+    }
+    known_.Join(carried);
   }
-  known_.Join(record->knowledge);
-  if (record->host != nullptr) known_.Join(*record->host);
+  if (record.host != nullptr) known_.Join(*record.host);
   Learnt();
 }
 
@@ -51,8 +58,11 @@ void SubCore::LeaveRecord(const CacheLineState& line) {
     Raise(line.written, UndoMessage(line));
     return;
   }
-  record.knowledge.Join(known_);
-  record.knowledge.of(actor()).Join(line.released);
+  auto carried = record.knowledge == nullptr ? std::make_shared<Knowledge>()
+                                             : std::make_shared<Knowledge>(*record.knowledge);
+  carried->Join(known_);
+  carried->of(actor()).Join(line.released);
+  record.knowledge = std::move(carried);
   record.writer = {actor(), PIPE_S, line.released.ended[PIPE_S]};
   ++record.version;
 }

@@ -180,12 +180,11 @@ bool SubCore::Turn() {
   return false;
 }
 
-bool SubCore::LookAgain() {
-  if (finished_ || state_ != State::kPolling) return false;
+void SubCore::LookAgain() {
+  if (finished_ || state_ != State::kPolling) return;
   repeats_ = 0;
   patience_ = kLooks;
   Resume();
-  return state_ != State::kPolling;
 }
 
 std::string SubCore::WaitingPlace() const {

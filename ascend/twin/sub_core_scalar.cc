@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "machine.h"
@@ -67,26 +68,98 @@ void SubCore::Load(const void* address, void* value, uint32_t bytes, const Where
   NotePoll(static_cast<const uint8_t*>(address), bytes, seen, where);
 }
 
+// It does something else than to wait for words in global memory.
+void SubCore::Effect() {
+  polled_.clear(), repeats_ = 0, patience_ = kPatience;
+  copies_again_ = false;
+  machine_.idle_rounds = 0;
+}
+
 // A program that reads the same words again, finds them as they were and does nothing else in
 // between will not do anything else before one of them changes.
 void SubCore::NotePoll(const uint8_t* address, uint32_t bytes, uint64_t value, const Where& where) {
-  for (Polled& polled : polled_) {
-    if (polled.address != address) continue;
-    if (polled.value != value) {
-      polled.value = value;
-      repeats_ = 0;
-      return;
-    }
-    if (++repeats_ < patience_ * polled_.size()) return;
-    repeats_ = 0, patience_ = kPatience;
-    where_ = where;
-    Block(State::kPolling);
+  const auto found = std::find_if(polled_.begin(), polled_.end(),
+                                  [&](const Polled& polled) { return polled.address == address; });
+  if (found == polled_.end()) {
+    // A program that polls so many words would rather be one that reads a table.
+    if (polled_.size() == kMostPolled) polled_.clear();
+    polled_.push_back({address, bytes, value});
+    repeats_ = 0;
     return;
   }
-  // A program that polls so many words would rather be one that reads a table.
-  if (polled_.size() == kMostPolled) polled_.clear();
-  polled_.push_back({address, bytes, value});
-  repeats_ = 0;
+  if (found->value != value) {
+    found->value = value;
+    repeats_ = 0;
+    return;
+  }
+  // The words of the loop are those read since this one; it was first in the last round.
+  const auto words = static_cast<uint32_t>(polled_.end() - found);
+  std::rotate(found, found + 1, polled_.end());
+  if (++repeats_ < patience_ * words) return;
+  polled_.erase(polled_.begin(), polled_.end() - words);
+  repeats_ = 0, patience_ = kPatience;
+  where_ = where;
+  Block(State::kPolling);
+}
+
+// ---- Words that a copy brings to UB, where the scalar unit reads them.
+
+// Copies of more than this are data.
+constexpr uint32_t kMostLookedAt = 16 << 10;
+
+void SubCore::NoteCopy(const GlobalPieces& pieces) {
+  const bool again = pieces.start == last_copy_.start && pieces.count == last_copy_.count &&
+                     pieces.length == last_copy_.length && pieces.stride == last_copy_.stride;
+  if (!again) Effect();
+  copies_again_ = again;
+  last_copy_ = pieces;
+}
+
+void SubCore::ForgetBrought(uint32_t address, uint32_t bytes) {
+  for (Brought& brought : brought_) {
+    if (address < brought.address + brought.bytes && brought.address < address + bytes)
+      brought.bytes = 0;
+  }
+}
+
+void SubCore::WillBring(uint32_t address, const uint8_t* from, uint32_t bytes) {
+  ForgetBrought(address, bytes);
+  if (bytes > kMostLookedAt) return;
+  Brought& brought = brought_[next_brought_];
+  next_brought_ = (next_brought_ + 1) % brought_.size();
+  brought.address = address, brought.bytes = bytes, brought.from = from;
+  brought.lines.clear();
+}
+
+void SubCore::Brings(uint32_t address, const uint8_t* from) {
+  if (!races_) return;
+  for (Brought& brought : brought_) {
+    if (brought.bytes == 0 || brought.address != address || brought.from != from) continue;
+    brought.lines.clear();
+    if (!machine_.records.Near(from, brought.bytes)) continue;
+    for (const uint8_t* line = line_of(from); line < from + brought.bytes; line += kLineBytes) {
+      const LineRecords::Record* record = machine_.records.Find(line);
+      brought.lines.push_back(record == nullptr ? LineRecords::Record{} : *record);
+    }
+  }
+}
+
+// The scalar unit reads a word of UB: if a copy brought it, that is a look at global memory, as it
+// was when the copy was carried out.
+void SubCore::LookAt(uint32_t address, const void* value, uint32_t bytes, const Where& where) {
+  for (const Brought& brought : brought_) {
+    if (address < brought.address || address + bytes > brought.address + brought.bytes) continue;
+    const uint8_t* from = brought.from + (address - brought.address);
+    if (!brought.lines.empty()) {
+      const uint8_t* line = line_of(from);
+      LearnFrom(line,
+                brought.lines[static_cast<size_t>(line - line_of(brought.from)) / kLineBytes]);
+    }
+    uint64_t seen = 0;
+    std::memcpy(&seen, value, std::min<size_t>(bytes, sizeof(seen)));
+    if (copies_again_) NotePoll(from, bytes, seen, where);
+    return;
+  }
 }
 
 bool SubCore::PolledChanged() const {

@@ -123,7 +123,13 @@ class Builder {
     MatrixWeights matrix{};
     matrix.inputs = inputs;
     matrix.outputs = outputs;
-    matrix.weights = Halves(int64_t{inputs} * outputs);
+    const int64_t weights = int64_t{inputs} * outputs;
+    if (shape_.int8) {
+      matrix.weights = address(bench_.Tensor(static_cast<uint64_t>(weights)));
+      matrix.scales = Halves(int64_t{outputs} * CeilDiv(inputs, kGroupInputs));
+    } else {
+      matrix.weights = Halves(weights);
+    }
     if (bias) matrix.bias = Floats(outputs);
     return matrix;
   }
@@ -140,7 +146,9 @@ class Builder {
     layer.queries = layer.qkv;
     layer.queries.outputs = shape_.queries();
     layer.keys = layer.qkv;
-    layer.keys.weights += static_cast<GmAddress>(shape_.queries()) * shape_.hidden * 2;
+    const auto before = static_cast<GmAddress>(shape_.queries());
+    layer.keys.weights += before * shape_.hidden * (shape_.int8 ? 1 : 2);
+    if (shape_.int8) layer.keys.scales += before * CeilDiv(shape_.hidden, kGroupInputs) * 2;
     layer.keys.outputs = shape_.keys();
     layer.out = Matrix(shape_.queries(), shape_.hidden, false);
     layer.gate_up = Matrix(shape_.hidden, 2 * shape_.ffn, false);
@@ -195,6 +203,8 @@ class Builder {
     to.logits = Floats(static_cast<int64_t>(quantum_.streams + 1) * shape_.vocab);
     to.partials = Floats(static_cast<int64_t>(quantum_.streams + 1) * KeySegments(longest()) *
                          AttentionPartialFloats(shape_.heads, shape_.head_dim));
+    if (shape_.int8)
+      to.matmul = address(bench_.Tensor(static_cast<uint64_t>(cores_) * kInt8BlockBytes, true));
     to.scratch = address(bench_.Tensor(
         static_cast<uint64_t>(cores_ * AttentionWorkspaceBytes(shape_.head_dim)), true));
     return to;

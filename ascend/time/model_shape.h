@@ -19,6 +19,7 @@ struct ModelShape {
   int vocab = 0;
   bool qkv_bias = false;
   bool qk_norm = false;
+  bool int8 = false;  // weights, with a half scale for each 32 inputs; not the embedding's
 
   int queries() const { return heads * head_dim; }
   int keys() const { return 2 * kv_heads * head_dim; }  // and values
@@ -28,6 +29,7 @@ struct ModelShape {
     return static_cast<double>(hidden) * (qkv() + queries() + 3.0 * ffn);
   }
   double head_weights() const { return static_cast<double>(hidden) * vocab; }
+  double weight_bytes() const { return int8 ? 1 + 2.0 / 32 : 2; }  // of one
   // Bytes of a position's keys and values in a layer, as halves.
   double key_bytes() const { return 2.0 * keys(); }
 };

@@ -8,6 +8,7 @@
 #include "kernels/barrier.h"
 #include "kernels/embedding.h"
 #include "kernels/matmul.h"
+#include "kernels/matmul_int8.h"
 #include "kernels/norm.h"
 #include "kernels/rotary_store.h"
 #include "kernels/sample.h"
@@ -65,6 +66,11 @@ void RunMatmul(Call<weft_ascend::MatmulArgs> call) {
   weft_ascend::WeightsAhead ahead;
   weft_ascend::PrefetchWeights(timed.pipe(), timed.team(), call.arguments, ahead);
   timed.Run([&] { weft_ascend::Matmul<Out>(timed.pipe(), timed.team(), call.arguments, &ahead); });
+}
+template <class Out>
+void RunMatmulInt8(Call<weft_ascend::MatmulArgs> call) {
+  Timed timed(call.flags);
+  timed.Run([&] { weft_ascend::MatmulInt8<Out>(timed.pipe(), timed.team(), call.arguments); });
 }
 void RunStore(Call<weft_ascend::RotaryStoreArgs> call) {
   Timed timed(call.flags);
@@ -282,8 +288,15 @@ OperatorTime OperatorTimes::SimulateMultiply(Matrix matrix, int rows) {
   args.out_stride = args.outputs;
   const bool halves = matrix == Matrix::kGateUp;
   args.in = bench_.Tensor(uint64_t{2} * rows * args.inputs, true);
-  args.weights = bench_.Tensor(uint64_t{2} * args.inputs * args.outputs);
+  args.weights = bench_.Tensor(uint64_t{shape_.int8 ? 1U : 2U} * args.inputs * args.outputs);
   args.out = bench_.Tensor(uint64_t{halves ? 2U : 4U} * rows * args.outputs);
+  if (shape_.int8) {
+    const int groups = (args.inputs + weft_ascend::kGroupInputs - 1) / weft_ascend::kGroupInputs;
+    args.scales = bench_.Tensor(uint64_t{2} * groups * args.outputs);
+    args.workspace =
+        bench_.Tensor(static_cast<uint64_t>(weft_ascend::MatmulInt8WorkspaceBytes(cores_)), true);
+    return halves ? Time<&RunMatmulInt8<half>>(args) : Time<&RunMatmulInt8<float>>(args);
+  }
   return halves ? Time<&RunMatmul<half>>(args) : Time<&RunMatmul<float>>(args);
 }
 

@@ -177,10 +177,12 @@ TEST(OperatorTimes, BetweenSimulatedShapesTimesAreNear) {
 
 // Operators one after another, against the layer program itself.
 TEST(OperatorTimes, TheirSumIsTheWholeQuantum) {
-  for (const char* name : {"910b2", "article"}) {
+  for (const auto& [name, int8] :
+       {std::pair("910b2", false), std::pair("article", false), std::pair("910b2", true)}) {
     const ChipModel model = *find_chip_model(name);
     const auto cores = static_cast<int>(model.cores);
-    const ModelShape shape = qwen();
+    ModelShape shape = qwen();
+    shape.int8 = int8;
     OperatorBench bench(model);
     OperatorTimes times(model, shape, cores);
     const FixedCosts fixed = measure_fixed_costs(times);  // of a lone stream's steps
@@ -195,7 +197,8 @@ TEST(OperatorTimes, TheirSumIsTheWholeQuantum) {
            steps_of(times, rows_of(quantum), {0, shape.layers, shape.layers}, fixed))
         sum += step.time.seconds;
       EXPECT_NEAR(sum, full.seconds, 0.02 * full.seconds)
-          << name << ", " << quantum.rows << " rows, " << quantum.streams << " streams";
+          << name << (int8 ? ", int8, " : ", ") << quantum.rows << " rows, " << quantum.streams
+          << " streams";
     }
   }
 }
@@ -204,6 +207,20 @@ TEST(KernelBars, AMultiplicationIsNearTheChip) {
   const KernelBar bar = time_matmul(chip(), 1024, 1024, 1024);
   EXPECT_GE(bar.seconds, bar.bound);
   EXPECT_LE(bar.seconds, 2 * bar.bound);
+  EXPECT_GT(bar.cube, 0.4);
+  for (const double share : {bar.cube, bar.mte1, bar.mte2, bar.fixpipe, bar.vector})
+    EXPECT_LE(share, 1);
+}
+
+// A few rows wait for weights, of which int8 has about half the bytes.
+TEST(KernelBars, Int8WeightsAreFewerBytes) {
+  const ChipModel model = chip();
+  const KernelBar half = time_matmul(model, 16, 2048, 4096);
+  const KernelBar int8 = time_matmul(model, 16, 2048, 4096, true);
+  EXPECT_GE(int8.seconds, int8.bound);
+  EXPECT_LT(int8.bound, 0.6 * half.bound);
+  EXPECT_GT(int8.vector, 0);  // which turns them to halves
+  EXPECT_EQ(half.vector, 0);
 }
 
 TEST(KernelBars, LargeKernelsHoldTheirBars) {

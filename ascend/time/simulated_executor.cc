@@ -59,6 +59,10 @@ void SimulatedExecutor::start(Group group, const Quantum& quantum) {
     }
   }
   for (const Pass* pass : quantum.passes) {
+    const bool prompts = std::any_of(pass->segments.begin(), pass->segments.end(),
+                                     [](const Segment& segment) { return segment.rows > 1; });
+    for (const Segment& segment : pass->segments)
+      (prompts ? running.prompt_rows : running.single_rows) += segment.rows;
     if (pass->sends != kNoBoard) {
       running.sends.push_back(pass->sends);
       if (quantum.layer_begin == 0) sent_[static_cast<size_t>(pass->sends)] = 0;
@@ -166,7 +170,15 @@ void SimulatedExecutor::EndStep(Group group, Running& running, double time) {
   const Step& step = running.steps[running.next];
   totals_.operators += step.time;
   if (on_step_) {
-    on_step_({group, step.name, step.layer, time_point(running.began), time_point(time)});
+    on_step_({.group = group,
+              .name = step.name,
+              .layer = step.layer,
+              .quantum = running.completion.quantum,
+              .prompt_rows = running.prompt_rows,
+              .single_rows = running.single_rows,
+              .work = time > running.began ? step.time.work / (time - running.began) : 0,
+              .begin = time_point(running.began),
+              .end = time_point(time)});
   }
   if (step.sends) {
     for (const BoardId board : running.sends) sent_[static_cast<size_t>(board)] = step.layer + 1;

@@ -40,6 +40,10 @@ struct StepSpan {
   Group group = Group::kAll;
   const char* name = "";
   int layer = 0;
+  uint64_t quantum = 0;  // that it is a part of
+  int prompt_rows = 0;   // of its passes that have rows of prompts
+  int single_rows = 0;   // and of its others
+  double work = 0;       // share of the time in which a core works, on the average
   TimePoint begin{};
   TimePoint end{};
 };
@@ -47,6 +51,8 @@ struct StepSpan {
 // A quantum that a group runs.
 struct RunningQuantum {
   std::vector<Step> steps;
+  int prompt_rows = 0;
+  int single_rows = 0;
   size_t next = 0;
   double left = 0;     // seconds of the step, were it alone
   double rate = 0;     // seconds of it in a second; 0: it waits

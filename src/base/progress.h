@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -36,7 +37,8 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void update(uint64_t done);  // redraws at most ten times a second
-  void clear();                // takes the line away; a later update may draw it again
+  void relabel(std::string label) { label_ = std::move(label); }  // from the next update on
+  void clear();  // takes the line away; a later update may draw it again
 
  private:
   std::string label_;

@@ -50,16 +50,6 @@ std::vector<Mode> modes_of(const BenchMixedOptions& options) {
   return {Mode::kSerial, Mode::kChunked, Mode::kLayered, Mode::kFused, Mode::kSplit, Mode::kAuto};
 }
 
-int sequences_of(const std::vector<MixedPhase>& phases) {
-  size_t most = 1;
-  for (const MixedPhase& phase : phases) {
-    const size_t at_once =
-        phase.in_flight > 0 ? static_cast<size_t>(phase.in_flight) : phase.requests.size();
-    most = std::max(most, static_cast<size_t>(phase.streams) + at_once);
-  }
-  return static_cast<int>(std::min<size_t>(most, kMostSequences));
-}
-
 // Serves while it lives.
 class LocalServer {
  public:
@@ -248,7 +238,7 @@ Result<int> bench_mixed_command(const BenchMixedOptions& options) {
                  fmt::format("--context {}: this workload has sequences of {} tokens", load.context,
                              longest_sequence(phases))};
   }
-  load.max_sequences = sequences_of(phases);
+  load.max_sequences = sequences_of(phases, kMostSequences);
   const auto groups = [](Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; };
   scheduling.mode = std::any_of(modes.begin(), modes.end(), groups) ? Mode::kSplit : Mode::kSerial;
   WEFT_RETURN_IF_ERROR(prepare_load(scheduling, load));

@@ -235,6 +235,16 @@ int longest_sequence(std::span<const MixedPhase> phases) {
   return longest;
 }
 
+int sequences_of(std::span<const MixedPhase> phases, int most) {
+  size_t sequences = 1;
+  for (const MixedPhase& phase : phases) {
+    const size_t at_once =
+        phase.in_flight > 0 ? static_cast<size_t>(phase.in_flight) : phase.requests.size();
+    sequences = std::max(sequences, static_cast<size_t>(phase.streams) + at_once);
+  }
+  return static_cast<int>(std::min(sequences, static_cast<size_t>(most)));
+}
+
 uint64_t work_of(std::span<const MixedPhase> phases) {
   uint64_t work = 0;
   for (const MixedPhase& phase : phases) {

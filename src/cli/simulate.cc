@@ -2,205 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 #include <iostream>
 
 #include "base/log.h"
-#include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/mixed_picture.h"
+#include "cli/simulate_mixed.h"
 #include "cli/simulate_report.h"
-#include "cli/simulated_shape.h"
-#include "time/kernel_bars.h"
+#include "cli/simulate_runs.h"
+#include "cli/simulate_search.h"
+#include "cli/simulate_tables.h"
+#include "cli/simulate_timeline.h"
 
 namespace weft {
 namespace {
 
 using timing::ChipModel;
 using timing::ModelShape;
-
-constexpr double kSooner = 0.1;  // what first tokens have to gain in a search
-
-Result<std::vector<ChipModel>> find_chips(const SimulateOptions& options) {
-  std::vector<std::string> names = options.devices;
-  if (names == std::vector<std::string>{"all"})
-    names.assign(std::begin(timing::kPresets), std::end(timing::kPresets));
-  std::vector<ChipModel> chips;
-  for (const std::string& name : names) {
-    WEFT_ASSIGN(ChipModel chip, timing::find_chip_model(name));
-    for (const std::string& text : options.changes) WEFT_RETURN_IF_ERROR(change(chip, text));
-    if (options.decode_cores >= chip.cores) {
-      return Error{ErrorKind::kInvalidArgument,
-                   fmt::format("--decode-cores {}: {} has {} cores, and prompts need at least one",
-                               options.decode_cores, name, chip.cores)};
-    }
-    chips.push_back(chip);
-  }
-  return chips;
-}
-
-MixedPhase closed_loop(const SimulateOptions& options, int in_flight) {
-  MixedPhase phase;
-  phase.name = "closed";
-  phase.in_flight = in_flight;
-  const int requests = std::max(2, options.rounds * in_flight);
-  phase.requests.assign(static_cast<size_t>(requests), {{}, options.context, options.output});
-  return phase;
-}
-
-SimulationSettings settings_of(const SimulateOptions& options, Mode mode) {
-  SimulationSettings settings;
-  settings.mode = mode;
-  settings.decode_cores = options.decode_cores;
-  settings.itl_target = options.itl_target;
-  settings.pass_rows = options.pass_rows;
-  settings.chunk_rows = options.chunk_rows;
-  settings.launches = options.launch_layers ? timing::Launches::kLayer : timing::Launches::kEpoch;
-  return settings;
-}
-
-SimulateRow play(Simulation& simulation, const SimulateOptions& options, int in_flight,
-                 const SimulationSettings& settings,
-                 const std::function<void(uint64_t)>& on_work = {}, bool last = false) {
-  SimulateRow row;
-  row.result.chip = simulation.chip().name;
-  row.result.model = simulation.shape().name;
-  row.result.in_flight = in_flight;
-  row.result.settings = settings;
-  Result<SimulationResult> result = simulation.run(closed_loop(options, in_flight), settings,
-                                                   on_work, last && !options.operator_trace.empty(),
-                                                   last ? options.trace : std::filesystem::path());
-  if (result.ok()) {
-    row.result = std::move(result).value();
-  } else {
-    row.note = result.error().message;
-  }
-  return row;
-}
-
-// For each number in flight: the most tokens a second of all, the soonest first tokens, and the
-// most tokens among those whose first tokens come kSooner sooner than in mode serial.
-std::string search_text(Simulation& simulation, const SimulateOptions& options) {
-  std::string text = fmt::format("\n{}, {}: search over modes, splits, gap targets and passes\n",
-                                 simulation.chip().name, simulation.shape().name);
-  const auto cores = static_cast<int>(simulation.chip().cores);
-  for (const int in_flight : options.in_flight) {
-    const SimulateRow serial =
-        play(simulation, options, in_flight, settings_of(options, Mode::kSerial));
-    if (!serial.note.empty()) return text + serial.note + '\n';
-    std::vector<SimulateRow> rows;
-    for (const double target : {50.0, 100.0, 200.0, 500.0, 2000.0}) {
-      for (const int pass : {1024, 4096}) {
-        SimulationSettings settings = settings_of(options, Mode::kFused);
-        settings.itl_target = target;
-        settings.pass_rows = pass;
-        rows.push_back(play(simulation, options, in_flight, settings));
-      }
-      for (int decode = cores / 8; decode <= 3 * cores / 4; decode += std::max(1, cores / 8)) {
-        SimulationSettings settings = settings_of(options, Mode::kSplit);
-        settings.itl_target = target;
-        settings.decode_cores = std::max(1, decode);
-        rows.push_back(play(simulation, options, in_flight, settings));
-      }
-    }
-    const auto rate = [](const SimulateRow& row) { return row.result.figures.output_rate; };
-    const auto ttft = [](const SimulateRow& row) {
-      return row.result.figures.ttft_mean.value_or(0);
-    };
-    const auto show = [&](const std::string& name, const SimulateRow* row) {
-      if (row == nullptr) {
-        text += fmt::format("{:>3} in flight, {}: none\n", in_flight, name);
-        return;
-      }
-      const SimulationSettings& s = row->result.settings;
-      text += fmt::format(
-          "{:>3} in flight, {}: {}{} target {:.0f} ms, passes of {}: {:.1f} tok/s ({:+.0f} % of "
-          "serial), TTFT {:.0f} ms ({:+.0f} %), busy {:.1f} %\n",
-          in_flight, name, mode_name(s.mode),
-          s.decode_cores > 0 ? fmt::format(" {}+{}", cores - s.decode_cores, s.decode_cores) : "",
-          s.itl_target, s.pass_rows, rate(*row), 100 * (rate(*row) / rate(serial) - 1),
-          1e3 * ttft(*row), 100 * (ttft(*row) / ttft(serial) - 1),
-          100 * row->result.figures.engine->busy);
-    };
-    const SimulateRow* most = nullptr;
-    const SimulateRow* soonest = nullptr;
-    const SimulateRow* both = nullptr;
-    for (const SimulateRow& row : rows) {
-      if (!row.note.empty()) continue;
-      if (most == nullptr || rate(row) > rate(*most)) most = &row;
-      if (soonest == nullptr || ttft(row) < ttft(*soonest)) soonest = &row;
-      if (ttft(row) <= (1 - kSooner) * ttft(serial) && (both == nullptr || rate(row) > rate(*both)))
-        both = &row;
-    }
-    text += fmt::format("{:>3} in flight, serial: {:.1f} tok/s, TTFT {:.0f} ms, busy {:.1f} %\n",
-                        in_flight, rate(serial), 1e3 * ttft(serial),
-                        100 * serial.result.figures.engine->busy);
-    show("most tokens", most);
-    show("soonest first token", soonest);
-    show(fmt::format("most tokens with first tokens {:.0f} % sooner", 100 * kSooner), both);
-  }
-  return text;
-}
-
-Result<std::string> sensitivity_text(const ChipModel& chip, const ModelShape& shape,
-                                     const SimulateOptions& options) {
-  struct Variant {
-    const char* name;
-    std::vector<std::string> changes;
-  };
-  const Variant variants[] = {
-      {"as it is", {}},
-      {"bandwidth of HBM -20 %", {"hbm_bandwidth*0.8"}},
-      {"bandwidth of HBM +20 %", {"hbm_bandwidth*1.2"}},
-      {"latency of flags -20 %", {"flag_latency*0.8", "scalar_miss*0.8", "cross_latency*0.8"}},
-      {"latency of flags +20 %", {"flag_latency*1.2", "scalar_miss*1.2", "cross_latency*1.2"}},
-      {"efficiency of the cube -20 %", {"cube_efficiency*0.8"}},
-      {"efficiency of the cube +20 %", {"cube_efficiency*1.2"}},
-  };
-  std::string text =
-      fmt::format("\n{}, {}\n{:<30} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", chip.name,
-                  shape.name, "", "1 alone", "TTFT ms", "fused 8", "TTFT ms", "split 8", "TTFT ms");
-  for (const Variant& variant : variants) {
-    ChipModel changed = chip;
-    for (const std::string& name : variant.changes) WEFT_RETURN_IF_ERROR(change(changed, name));
-    Simulation simulation(changed, shape);
-    text += fmt::format("{:<30}", variant.name);
-    for (const auto& [mode, in_flight] :
-         {std::pair(Mode::kSerial, 1), std::pair(Mode::kFused, 8), std::pair(Mode::kSplit, 8)}) {
-      const SimulateRow row = play(simulation, options, in_flight, settings_of(options, mode));
-      if (!row.note.empty()) {
-        text += fmt::format(" {:>10} {:>10}", "-", "-");
-        continue;
-      }
-      text += fmt::format(" {:>10.1f} {:>10.0f}", row.result.figures.output_rate,
-                          1e3 * row.result.figures.ttft_mean.value_or(0));
-    }
-    text += '\n';
-  }
-  return text;
-}
-
-std::string kernels_text(const ChipModel& chip) {
-  std::string text = fmt::format("\n{}: single kernels\n{:<40} {:>10} {:>10} {:>8} {:>10} {:>8}\n",
-                                 chip.name, "", "us", "bound us", "x bound", "reported", "x that");
-  for (const timing::KernelBar& bar : timing::kernel_bars(chip)) {
-    text += fmt::format("{:<40} {:>10.1f} {:>10.1f} {:>8.2f}", bar.name, bar.seconds * 1e6,
-                        bar.bound * 1e6, bar.seconds / bar.bound);
-    if (bar.reported > 0)
-      text += fmt::format(" {:>10.1f} {:>8.2f}", bar.reported * 1e6, bar.seconds / bar.reported);
-    text += '\n';
-  }
-  return text;
-}
-
-std::string constants_text(const ChipModel& chip) {
-  std::string text = fmt::format("\n{}\n", chip.name);
-  for (const timing::Constant& constant : timing::constants()) {
-    text += fmt::format("{:<18} {:>12.6g} {:<12} {}\n", constant.name, chip.*constant.value,
-                        constant.unit, source_of(chip, constant));
-  }
-  return text;
-}
+using Json = nlohmann::ordered_json;
 
 Status write_text(const std::filesystem::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
@@ -209,89 +29,202 @@ Status write_text(const std::filesystem::path& path, const std::string& text) {
   return {};
 }
 
-// Everything but the table.
-Result<std::string> other_text(const std::vector<ChipModel>& chips,
-                               const std::vector<ModelShape>& shapes,
-                               const SimulateOptions& options) {
-  std::string text;
-  for (const ChipModel& chip : chips) {
-    if (options.constants) text += constants_text(chip);
-    if (options.kernels) text += kernels_text(chip);
-    for (const ModelShape& shape : shapes) {
-      if (options.search) {
-        Simulation simulation(chip, shape);
-        text += search_text(simulation, options);
-      }
-      if (!options.sensitivity) continue;
-      WEFT_ASSIGN(const std::string part, sensitivity_text(chip, shape, options));
-      text += part;
-    }
-  }
-  return text;
+// As a file, where one is asked for; to standard output for "-".
+Status write_json(const std::filesystem::path& path, const Json& json) {
+  if (path.empty()) return {};
+  const std::string text = json.dump(2) + '\n';
+  if (path != "-") return write_text(path, text);
+  std::cout << text;
+  return {};
 }
 
-std::vector<SimulateRow> run_all(const std::vector<ChipModel>& chips,
-                                 const std::vector<ModelShape>& shapes,
-                                 const SimulateOptions& options) {
-  std::vector<Mode> modes = options.modes;
-  if (modes.empty()) {
-    for (const std::string_view name : kModeNames) modes.push_back(*find_mode(name));
+// Lines appear as they are known, but for those of Markdown's tables, and none where standard
+// output has the JSON.
+class Lines {
+ public:
+  explicit Lines(const SimulateOptions& options)
+      : text_(options.json != "-" && !options.markdown),
+        markdown_(options.json != "-" && options.markdown) {}
+  void text(SimulateProgress& progress, const std::string& line) const {
+    if (!text_) return;
+    progress.clear();
+    std::cout << line << std::flush;
   }
-  uint64_t total = 0;
-  for (const int in_flight : options.in_flight)
-    total += work_of(std::vector{closed_loop(options, in_flight)});
-  total *= chips.size() * shapes.size() * modes.size();
-  ProgressBar bar("simulating", total, ProgressUnit::kItems);
-  uint64_t done = 0;
-  const auto on_work = [&](uint64_t tokens) { bar.update(done += tokens); };
+  bool markdown() const { return markdown_; }
+
+ private:
+  bool text_, markdown_;
+};
+
+uint64_t closed_work(const SimulateOptions& options, int in_flight) {
+  const MixedPhase phase = closed_loop(options, in_flight);
+  return work_of(std::span(&phase, 1));
+}
+
+Result<int> table_command(const SimulateSubjects& subjects, const SimulateOptions& options) {
+  const std::vector<Mode> modes = modes_of(options);
+  const std::vector<int> numbers = in_flight_of(options, {1, 2, 4, 8, 16});
+  uint64_t work = 0;
+  for (const int in_flight : numbers) work += closed_work(options, in_flight);
+  SimulateProgress progress(work * modes.size() * subjects.size());
+  const Lines lines(options);
+  const size_t all = subjects.size() * numbers.size() * modes.size();
   std::vector<SimulateRow> rows;
-  for (const ChipModel& chip : chips) {
-    for (const ModelShape& shape : shapes) {
+  for (const ChipModel& chip : subjects.chips) {
+    for (const ModelShape& shape : subjects.shapes) {
       Simulation simulation(chip, shape);
-      for (const int in_flight : options.in_flight) {
+      for (const int in_flight : numbers) {
         for (const Mode mode : modes) {
-          const bool last = &chip == &chips.back() && &shape == &shapes.back() &&
-                            in_flight == options.in_flight.back() && mode == modes.back();
-          rows.push_back(
-              play(simulation, options, in_flight, settings_of(options, mode), on_work, last));
+          SimulationExtras extras;
+          if (rows.size() + 1 == all) {
+            extras.keep_steps = !options.operator_trace.empty();
+            extras.trace = options.trace;
+          }
+          rows.push_back(play(simulation, options, in_flight, settings_of(options, mode), progress,
+                              std::move(extras)));
+          lines.text(progress, simulate_line(rows));
         }
       }
     }
   }
-  bar.clear();
-  return rows;
+  progress.clear();
+  if (lines.markdown()) std::cout << simulate_markdown(rows);
+  WEFT_RETURN_IF_ERROR(write_json(options.json, simulate_json(rows)));
+  if (!options.svg.empty()) WEFT_RETURN_IF_ERROR(write_text(options.svg, simulate_svg(rows)));
+  if (!rows.back().note.empty() && !(options.trace.empty() && options.operator_trace.empty())) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("no trace of the last run: {}", rows.back().note)};
+  }
+  if (!options.operator_trace.empty())
+    WEFT_RETURN_IF_ERROR(write_operator_trace(options.operator_trace, rows.back().result));
+  return kExitOk;
+}
+
+Result<int> search_command(const SimulateSubjects& subjects, const SimulateOptions& options) {
+  const std::vector<int> numbers = in_flight_of(options, {8});
+  uint64_t work = 0;
+  for (const ChipModel& chip : subjects.chips) {
+    const size_t tried = search_grid(options, static_cast<int>(chip.cores)).size();
+    for (const int in_flight : numbers)
+      work += closed_work(options, 1) + (1 + tried) * closed_work(options, in_flight);
+  }
+  SimulateProgress progress(work * subjects.shapes.size());
+  const Lines lines(options);
+  std::vector<SimulateSearch> searches;
+  for (const ChipModel& chip : subjects.chips) {
+    for (const ModelShape& shape : subjects.shapes) {
+      Simulation simulation(chip, shape);
+      for (const int in_flight : numbers) {
+        searches.push_back(search(simulation, options, in_flight, progress));
+        lines.text(progress, search_text(searches.back()));
+      }
+    }
+  }
+  progress.clear();
+  if (lines.markdown()) std::cout << search_markdown(searches);
+  WEFT_RETURN_IF_ERROR(write_json(options.json, search_json(searches)));
+  return kExitOk;
+}
+
+Result<int> sensitivity_command(const SimulateSubjects& subjects, const SimulateOptions& options) {
+  SimulateProgress progress(sensitivity_work(options) * subjects.size());
+  for (const ChipModel& chip : subjects.chips) {
+    for (const ModelShape& shape : subjects.shapes) {
+      WEFT_ASSIGN(const std::string text, sensitivity_text(chip, shape, options, progress));
+      progress.clear();
+      std::cout << text << std::flush;
+    }
+  }
+  return kExitOk;
+}
+
+// What is drawn or played for one chip and model alone.
+Status need_one(const SimulateSubjects& subjects, const char* flag) {
+  if (subjects.size() == 1) return {};
+  return Error{ErrorKind::kInvalidArgument,
+               fmt::format("{} shows one chip and one model; --device and --model name {}", flag,
+                           subjects.size())};
+}
+
+Result<int> workload_command(const SimulateSubjects& subjects, const SimulateOptions& options) {
+  if (!options.svg.empty()) WEFT_RETURN_IF_ERROR(need_one(subjects, "--svg with --workload"));
+  WEFT_ASSIGN(const std::vector<MixedPhase> phases, simulated_workload(options));
+  SimulateProgress progress(work_of(phases) * workload_modes(options).size() * subjects.size());
+  const Lines lines(options);
+  Json reports = Json::array();
+  bool failed = false;
+  for (const ChipModel& chip : subjects.chips) {
+    for (const ModelShape& shape : subjects.shapes) {
+      Simulation simulation(chip, shape);
+      const MixedResult result = play_workload(simulation, phases, options, progress);
+      lines.text(progress, '\n' + mixed_table(result));
+      reports.push_back(mixed_json(result));
+      for (const MixedSubject& subject : result.subjects) failed = failed || !subject.error.empty();
+      if (!options.svg.empty()) WEFT_RETURN_IF_ERROR(write_text(options.svg, mixed_svg(result)));
+    }
+  }
+  progress.clear();
+  WEFT_RETURN_IF_ERROR(
+      write_json(options.json, {{"schema", "weft.simulate.mixed.v1"}, {"reports", reports}}));
+  return failed ? kExitFailure : kExitOk;
+}
+
+Result<int> timeline_command(const SimulateSubjects& subjects, const SimulateOptions& options) {
+  WEFT_RETURN_IF_ERROR(need_one(subjects, "--timeline"));
+  const std::vector<Mode> modes = options.modes.empty()
+                                      ? std::vector{Mode::kSerial, Mode::kFused, Mode::kSplit}
+                                      : options.modes;
+  const std::vector<int> streams = in_flight_of(options, {4});
+  const MixedPhase phase = timeline_phase(streams.front(), options.context, options.output);
+  SimulateProgress progress(work_of(std::span(&phase, 1)) * modes.size());
+  Simulation simulation(subjects.chips.front(), subjects.shapes.front());
+  std::vector<SimulateRow> rows;
+  for (const Mode mode : modes) {
+    SimulationExtras extras;
+    extras.keep_steps = true;
+    rows.push_back(play(simulation, std::span(&phase, 1), settings_of(options, mode), progress,
+                        std::move(extras)));
+    if (!rows.back().note.empty()) {
+      return Error{ErrorKind::kInvalidArgument,
+                   fmt::format("mode {}: {}", mode_name(mode), rows.back().note)};
+    }
+  }
+  WEFT_RETURN_IF_ERROR(write_text(options.timeline, simulate_timeline(rows)));
+  return kExitOk;
 }
 
 }  // namespace
 
 Result<int> simulate_command(const SimulateOptions& options) {
   WEFT_RETURN_IF_ERROR(init_log("warn"));
-  WEFT_ASSIGN(const std::vector<ChipModel> chips, find_chips(options));
-  std::vector<ModelShape> shapes;
-  for (const std::string& name : options.models) {
-    WEFT_ASSIGN(shapes.emplace_back(), find_model_shape(name));
+  WEFT_ASSIGN(const SimulateSubjects subjects, find_subjects(options));
+  switch (options.print) {
+    case SimulatePrint::kTable:
+      return table_command(subjects, options);
+    case SimulatePrint::kSearch:
+      return search_command(subjects, options);
+    case SimulatePrint::kSensitivity:
+      return sensitivity_command(subjects, options);
+    case SimulatePrint::kKernels:
+      for (const ChipModel& chip : subjects.chips)
+        std::cout << kernels_text(chip, options.markdown) << std::flush;
+      return kExitOk;
+    case SimulatePrint::kCheck:
+      for (const ChipModel& chip : subjects.chips) {
+        for (const ModelShape& shape : subjects.shapes)
+          std::cout << check_text(chip, shape, options.markdown) << std::flush;
+      }
+      return kExitOk;
+    case SimulatePrint::kConstants:
+      for (const ChipModel& chip : subjects.chips)
+        std::cout << constants_text(chip, options.markdown);
+      return kExitOk;
+    case SimulatePrint::kWorkload:
+      return workload_command(subjects, options);
+    case SimulatePrint::kTimeline:
+      return timeline_command(subjects, options);
   }
-  if (options.search || options.sensitivity || options.kernels || options.constants) {
-    WEFT_ASSIGN(const std::string text, other_text(chips, shapes, options));
-    std::cout << text;
-    return kExitOk;
-  }
-  const std::vector<SimulateRow> rows = run_all(chips, shapes, options);
-  if (!rows.back().note.empty() && !(options.trace.empty() && options.operator_trace.empty())) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("no trace of the last run: {}", rows.back().note)};
-  }
-  if (options.json == "-") {
-    std::cout << simulate_json(rows).dump(2) << '\n';
-  } else {
-    std::cout << simulate_table(rows);
-    if (!options.json.empty())
-      WEFT_RETURN_IF_ERROR(write_text(options.json, simulate_json(rows).dump(2) + '\n'));
-  }
-  if (!options.svg.empty()) WEFT_RETURN_IF_ERROR(write_text(options.svg, simulate_svg(rows)));
-  if (!options.operator_trace.empty())
-    WEFT_RETURN_IF_ERROR(write_operator_trace(options.operator_trace, rows.back().result));
-  return kExitOk;
+  WEFT_CHECK(false, "print {}", static_cast<int>(options.print));
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// The picture of `weft simulate`.
+// The picture of `weft simulate`: figures over requests in flight.
 
 #include <fmt/format.h>
 
@@ -6,99 +6,223 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "cli/mixed_picture.h"
 #include "cli/simulate_report.h"
 
 namespace weft {
 namespace {
 
-constexpr std::array<const char*, 6> kColors = {"#8a8a8a", "#b07aa1", "#59a14f",
-                                                "#4e79a7", "#f28e2b", "#e15759"};
-constexpr double kWidth = 300;
-constexpr double kHeight = 180;
+// Colours and fonts are written out: programs that turn SVG into pixels know no variables.
+constexpr std::string_view kStyle =
+    "text{font:12px system-ui,'DejaVu Sans',sans-serif;fill:#5c6675}"
+    ".title{font-size:13px;font-weight:600;fill:#1c2430}.head{font-size:15px;font-weight:600;"
+    "fill:#1c2430}.rule{stroke:#dfe4ea}.axis{stroke:#97a2b2;fill:none}"
+    ".line{fill:none;stroke-width:2;stroke-linejoin:round}";
+constexpr std::array<const char*, std::size(kModeNames)> kColors = {
+    "#7a8594", "#a36bb5", "#3f9b57", "#2f6fd0", "#e8862a", "#c8342c"};
+// Of figures that lie on another mode's, as auto's do on fused's.
+constexpr const char* kDashes = "6 5";
+
+constexpr double kWidth = 290;
+constexpr double kHeight = 190;
+constexpr double kLeft = 72;
+constexpr double kBetween = 100;
+constexpr double kLegend = 44;
+constexpr double kHead = 66;  // above a row's charts
+constexpr double kFoot = 54;  // and below
 
 struct Point {
   double x = 0;
   double y = 0;
 };
+using Lines = std::map<Mode, std::vector<Point>>;
 
-std::string chart(double left, double top, const std::string& title, const std::string& unit,
-                  const std::map<Mode, std::vector<Point>>& lines) {
-  double most = 1e-9;
-  double farthest = 1;
+struct Scale {
+  double low = 0;
+  double high = 1;
+  bool log = false;
+  double share(double value) const {
+    if (log) return std::log(value / low) / std::log(high / low);
+    return (value - low) / (high - low);
+  }
+};
+
+struct ChartText {
+  std::string title;
+  std::string unit;
+  bool log = false;
+};
+
+// 1, 2 or 5 times a power of ten, so that about `count` fill the range.
+double nice_step(double range, int count) {
+  const double least = range / count;
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least) return factor * power;
+  }
+  return 10 * power;
+}
+
+Scale scale_of(const Lines& lines, bool log) {
+  double least = 1e300;
+  double most = 0;
   for (const auto& [mode, points] : lines) {
     for (const Point& point : points) {
+      least = std::min(least, point.y);
       most = std::max(most, point.y);
-      farthest = std::max(farthest, point.x);
     }
   }
-  const auto x_of = [&](double x) {
-    return left + (farthest > 1 ? kWidth * std::log2(x) / std::log2(farthest) : 0);
-  };
-  const auto y_of = [&](double y) { return top + kHeight * (1 - y / (1.05 * most)); };
-  std::string text = fmt::format(
-      "<text x='{}' y='{}' class='t'>{}</text>"
-      "<path d='M{} {}V{}H{}' class='a'/>"
-      "<text x='{}' y='{}' class='n' text-anchor='end'>{:.4g} {}</text>",
-      left, top - 12, title, left, top, top + kHeight, left + kWidth, left - 4, y_of(most) + 4,
-      most, unit);
-  for (const auto& [mode, points] : lines) {
+  if (!(most > 0)) return {0, 1, false};
+  if (!log) return {0, 1.05 * most, false};
+  return {std::pow(10, std::floor(std::log10(std::max(least, most * 1e-6)))), 1.3 * most, true};
+}
+
+std::vector<double> ticks_of(const Scale& scale) {
+  std::vector<double> ticks;
+  if (scale.log) {
+    for (double power = scale.low; power <= scale.high; power *= 10) {
+      for (const double factor : {1.0, 2.0, 5.0}) {
+        if (factor * power <= scale.high) ticks.push_back(factor * power);
+      }
+    }
+    return ticks;
+  }
+  const double step = nice_step(scale.high - scale.low, 5);
+  for (int i = 0; i * step <= scale.high; ++i) ticks.push_back(i * step);
+  return ticks;
+}
+
+class Chart {
+ public:
+  Chart(double left, double top, const Lines& lines, const ChartText& text)
+      : left_(left), top_(top), lines_(lines), text_(text), y_(scale_of(lines, text.log)) {
+    for (const auto& [mode, points] : lines) {
+      for (const Point& point : points) ran_.insert(point.x);
+    }
+  }
+
+  std::string svg() const {
+    std::string svg = fmt::format("<text class='title' x='{:.0f}' y='{:.0f}'>{}</text>", left_,
+                                  top_ - 26, html_text(text_.title));
+    svg += fmt::format("<text x='{:.0f}' y='{:.0f}'>{}</text>", left_, top_ - 10, text_.unit);
+    for (const double tick : ticks_of(y_)) {
+      svg += fmt::format(
+          "<path class='rule' d='M{:.1f} {:.1f}h{:.0f}'/>"
+          "<text x='{:.1f}' y='{:.1f}' text-anchor='end'>{:.6g}</text>",
+          left_, y_of(tick), kWidth, left_ - 8, y_of(tick) + 4, tick);
+    }
+    svg += fmt::format("<path class='axis' d='M{:.1f} {:.1f}v{:.0f}h{:.0f}'/>", left_, top_,
+                       kHeight, kWidth);
+    for (const double x : ran_) {
+      svg += fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>{:.0f}</text>", x_of(x),
+                         top_ + kHeight + 18, x);
+    }
+    svg += fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>requests in flight</text>",
+                       left_ + kWidth / 2, top_ + kHeight + 36);
+    for (const auto& [mode, points] : lines_) svg += line(mode, points);
+    return svg;
+  }
+
+ private:
+  double x_of(double x) const {
+    constexpr double kMargin = 14;
+    const double first = *ran_.begin();
+    const double last = *ran_.rbegin();
+    const double share = last > first ? std::log(x / first) / std::log(last / first) : 0.5;
+    return left_ + kMargin + share * (kWidth - 2 * kMargin);
+  }
+  double y_of(double y) const { return top_ + kHeight * (1 - std::clamp(y_.share(y), 0.0, 1.0)); }
+
+  std::string line(Mode mode, const std::vector<Point>& points) const {
+    const char* color = kColors[static_cast<size_t>(mode)];
     std::string path;
-    for (const Point& point : points)
-      path +=
-          fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x_of(point.x), y_of(point.y));
-    text += fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='2'/>", path,
-                        kColors[static_cast<size_t>(mode)]);
+    std::string circles;
+    for (const Point& point : points) {
+      const double x = x_of(point.x);
+      const double y = y_of(point.y);
+      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x, y);
+      circles += fmt::format(
+          "<circle cx='{:.1f}' cy='{:.1f}' r='3' fill='{}' stroke='{}' stroke-width='1.5'/>", x, y,
+          mode == Mode::kAuto ? "#ffffff" : color, color);
+    }
+    return fmt::format("<path class='line' d='{}' stroke='{}'{}/>{}", path, color,
+                       mode == Mode::kAuto ? fmt::format(" stroke-dasharray='{}'", kDashes) : "",
+                       circles);
   }
-  for (double x = 1; x <= farthest; x *= 2) {
-    text += fmt::format("<text x='{:.1f}' y='{}' class='n' text-anchor='middle'>{:.0f}</text>",
-                        x_of(x), top + kHeight + 14, x);
+
+  const double left_, top_;
+  const Lines& lines_;
+  const ChartText& text_;
+  const Scale y_;
+  std::set<double> ran_;  // requests in flight
+};
+
+std::string legend(const std::set<Mode>& modes) {
+  std::string svg;
+  double x = kLeft;
+  for (const Mode mode : modes) {
+    svg += fmt::format(
+        "<path class='line' d='M{:.0f} 22h26' stroke='{}'{}/><text x='{:.0f}' y='26'>{}</text>", x,
+        kColors[static_cast<size_t>(mode)],
+        mode == Mode::kAuto ? fmt::format(" stroke-dasharray='{}'", kDashes) : "", x + 34,
+        mode_name(mode));
+    x += 110;
   }
-  return text;
+  return svg;
+}
+
+// What is drawn of one chip and model.
+std::string charts(std::span<const SimulateRow> rows, const SimulationResult& subject, double top) {
+  static const std::array<ChartText, 3> kTexts = {
+      ChartText{"Output", "tokens a second", false},
+      ChartText{"First token, mean", "seconds", false},
+      ChartText{"Largest gap of a stream", "milliseconds", true}};
+  std::array<Lines, 3> lines;
+  for (const SimulateRow& row : rows) {
+    const SimulationResult& r = row.result;
+    if (!row.note.empty() || r.chip != subject.chip || r.model != subject.model) continue;
+    const double x = r.in_flight;
+    const std::array<double, 3> values = {r.figures.output_rate, r.figures.ttft_mean.value_or(0),
+                                          1e3 * r.figures.all.max};
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (!kTexts[i].log || values[i] > 0) lines[i][r.settings.mode].push_back({x, values[i]});
+    }
+  }
+  std::string svg = fmt::format("<text class='head' x='{:.0f}' y='{:.0f}'>{}, {}</text>", kLeft,
+                                top + 14, html_text(subject.chip), html_text(subject.model));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].empty()) continue;
+    const double left = kLeft + static_cast<double>(i) * (kWidth + kBetween);
+    svg += Chart(left, top + kHead, lines[i], kTexts[i]).svg();
+  }
+  return svg;
 }
 
 }  // namespace
 
 std::string simulate_svg(std::span<const SimulateRow> rows) {
-  std::vector<std::pair<std::string, std::string>> subjects;
+  std::vector<const SimulationResult*> subjects;
+  std::set<Mode> modes;
   for (const SimulateRow& row : rows) {
-    const std::pair subject(row.result.chip, row.result.model);
-    if (std::find(subjects.begin(), subjects.end(), subject) == subjects.end())
-      subjects.push_back(subject);
+    modes.insert(row.result.settings.mode);
+    const bool known = std::any_of(subjects.begin(), subjects.end(), [&](const auto* subject) {
+      return subject->chip == row.result.chip && subject->model == row.result.model;
+    });
+    if (!known) subjects.push_back(&row.result);
   }
-  constexpr double kRow = kHeight + 80;
-  const double height = 60 + kRow * static_cast<double>(subjects.size());
-  std::string text = fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' width='1160' height='{0}' viewBox='0 0 1160 {0}'>"
-      "<style>text{{font:12px sans-serif;fill:#333}}.t{{font-weight:bold}}.n{{fill:#777;"
-      "font-size:11px}}.a{{fill:none;stroke:#999}}</style>"
-      "<rect width='1160' height='{0}' fill='#fff'/>",
-      height);
-  double legend = 60;
-  for (size_t i = 0; i < std::size(kModeNames); ++i) {
-    text += fmt::format(
-        "<rect x='{}' y='12' width='12' height='12' fill='{}'/>"
-        "<text x='{}' y='22'>{}</text>",
-        legend, kColors[i], legend + 18, kModeNames[i]);
-    legend += 90;
-  }
-  double top = 70;
-  for (const auto& [chip, model] : subjects) {
-    std::array<std::map<Mode, std::vector<Point>>, 3> lines;
-    for (const SimulateRow& row : rows) {
-      const SimulationResult& r = row.result;
-      if (!row.note.empty() || r.chip != chip || r.model != model) continue;
-      const double x = r.in_flight;
-      lines[0][r.settings.mode].push_back({x, r.figures.output_rate});
-      lines[1][r.settings.mode].push_back({x, r.figures.ttft_mean.value_or(0)});
-      lines[2][r.settings.mode].push_back({x, 1e3 * r.figures.all.max});
-    }
-    text += chart(70, top, fmt::format("{}, {}: tokens a second", chip, model), "", lines[0]);
-    text += chart(450, top, "mean time to the first token", "s", lines[1]);
-    text += chart(830, top, "largest gap of a stream", "ms", lines[2]);
-    top += kRow;
-  }
-  return text + "</svg>\n";
+  constexpr double kRow = kHead + kHeight + kFoot;
+  constexpr double kAll = kLeft + 3 * kWidth + 2 * kBetween + 24;
+  const double height = kLegend + kRow * static_cast<double>(subjects.size());
+  std::string svg = fmt::format(
+      "<svg xmlns='http://www.w3.org/2000/svg' width='{0:.0f}' height='{1:.0f}' "
+      "viewBox='0 0 {0:.0f} {1:.0f}'>\n<style>{2}</style>\n"
+      "<rect width='{0:.0f}' height='{1:.0f}' fill='#ffffff'/>\n{3}\n",
+      kAll, height, kStyle, legend(modes));
+  for (size_t i = 0; i < subjects.size(); ++i)
+    svg += charts(rows, *subjects[i], kLegend + kRow * static_cast<double>(i)) + '\n';
+  return svg + "</svg>\n";
 }
 
 }  // namespace weft

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "cli/text_table.h"
+
 namespace weft {
 namespace {
 
@@ -33,13 +35,15 @@ const SimulationResult* serial_of(std::span<const SimulateRow> rows, const Simul
 
 double ttft(const SimulationResult& result) { return result.figures.ttft_mean.value_or(0); }
 
-std::string settings_text(const SimulationResult& result) {
-  std::string text(mode_name(result.settings.mode));
-  if (result.settings.decode_cores > 0) {
-    text += fmt::format(" {}+{}", result.cores - result.settings.decode_cores,
-                        result.settings.decode_cores);
-  }
-  return text;
+template <class T>
+void add_new(std::vector<T>& list, const T& value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
+
+std::string cell(const SimulateRow& row) {
+  if (!row.note.empty()) return "-";
+  return fmt::format("{:.0f} / {:.2f} / {:.0f}", row.result.figures.output_rate, ttft(row.result),
+                     100 * row.result.figures.engine->busy);
 }
 
 std::string row_text(std::span<const SimulateRow> rows, const SimulationResult& r) {
@@ -49,7 +53,7 @@ std::string row_text(std::span<const SimulateRow> rows, const SimulationResult& 
   return fmt::format(
       "{:>3}  {:<13} {:>8.0f} {:>8.1f} {:>8} {:>8} {:>8} {:>8.1f} {:>8.0f} {:>6.1f} {:>7.1f} "
       "{:>5.1f} {:>5.0f} {:>5.0f} {:>5.0f} {:>5.0f} {:>5.0f}\n",
-      r.in_flight, settings_text(r), 1e3 * ttft(r), f.output_rate,
+      r.in_flight, setup_text(r.settings, r.cores), 1e3 * ttft(r), f.output_rate,
       alone ? change(f.output_rate, alone->figures.output_rate) : "-",
       serial ? change(f.output_rate, serial->figures.output_rate) : "-",
       serial ? change(ttft(r), ttft(*serial)) : "-", 1e3 * f.tpot_p50.value_or(0), 1e3 * f.all.max,
@@ -59,24 +63,54 @@ std::string row_text(std::span<const SimulateRow> rows, const SimulationResult& 
 
 }  // namespace
 
-std::string simulate_table(std::span<const SimulateRow> rows) {
+std::string setup_text(const SimulationSettings& settings, int cores) {
+  std::string text(mode_name(settings.mode));
+  if (settings.decode_cores > 0)
+    text += fmt::format(" {}+{}", cores - settings.decode_cores, settings.decode_cores);
+  return text;
+}
+
+std::string simulate_line(std::span<const SimulateRow> rows) {
+  const SimulateRow& row = rows.back();
+  const SimulationResult& r = row.result;
   std::string text;
-  const SimulationResult* before = nullptr;
+  if (rows.size() == 1 || !same(rows[rows.size() - 2].result, r)) {
+    text = fmt::format(
+        "\n{}, {}\n"
+        "                         TTFT           tok/s vs   tok/s     TTFT    token  largest   "
+        "of cores x time, %     of limits, %   pipes busy, %\n"
+        " in  mode                  ms    tok/s  1 alone vs serial vs serial  gap ms   gap ms   "
+        "busy barrier  idle   hbm  flop  cube   vec  mte2\n",
+        r.chip, r.model);
+  }
+  if (row.note.empty()) return text + row_text(rows, r);
+  return text +
+         fmt::format("{:>3}  {:<13} {}\n", r.in_flight, setup_text(r.settings, r.cores), row.note);
+}
+
+std::string simulate_markdown(std::span<const SimulateRow> rows) {
+  std::string text;
+  std::vector<std::string> models;
+  std::vector<Mode> modes;
   for (const SimulateRow& row : rows) {
-    const SimulationResult& r = row.result;
-    if (before == nullptr || !same(*before, r)) {
-      text += fmt::format(
-          "\n{}, {}\n"
-          "                         TTFT           tok/s vs   tok/s     TTFT    token  largest   "
-          "of cores x time, %     of limits, %   pipes busy, %\n"
-          " in  mode                  ms    tok/s  1 alone vs serial vs serial  gap ms   gap ms   "
-          "busy barrier  idle   hbm  flop  cube   vec  mte2\n",
-          r.chip, r.model);
+    add_new(models, row.result.model);
+    add_new(modes, row.result.settings.mode);
+  }
+  for (const std::string& model : models) {
+    std::vector<std::string> header = {"chip", "at once"};
+    for (const Mode mode : modes) header.emplace_back(mode_name(mode));
+    TextTable table(std::move(header));
+    std::string chip;
+    for (size_t i = 0; i + modes.size() <= rows.size(); i += modes.size()) {
+      const SimulationResult& first = rows[i].result;
+      if (first.model != model) continue;
+      std::vector<std::string> cells = {first.chip == chip ? "" : first.chip,
+                                        std::to_string(first.in_flight)};
+      chip = first.chip;
+      for (const SimulateRow& row : rows.subspan(i, modes.size())) cells.push_back(cell(row));
+      table.add(std::move(cells));
     }
-    before = &r;
-    text += row.note.empty()
-                ? row_text(rows, r)
-                : fmt::format("{:>3}  {:<13} {}\n", r.in_flight, settings_text(r), row.note);
+    text += fmt::format("\n{}\n\n{}", model, table.markdown());
   }
   return text;
 }
@@ -89,7 +123,9 @@ Json simulate_json(std::span<const SimulateRow> rows) {
                   {"model", r.model},
                   {"mode", mode_name(r.settings.mode)},
                   {"in_flight", r.in_flight},
-                  {"decode_cores", r.settings.decode_cores}};
+                  {"decode_cores", r.settings.decode_cores},
+                  {"itl_target_ms", r.settings.itl_target},
+                  {"pass_rows", r.settings.pass_rows}};
     if (!row.note.empty()) {
       entry["error"] = row.note;
       list.push_back(std::move(entry));

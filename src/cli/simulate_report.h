@@ -18,9 +18,15 @@ struct SimulateRow {
   std::string note;  // why there is none
 };
 
-// A block for each chip and model. What their runs are held against: mode serial with one request
-// in flight, and with as many in flight as they have.
-std::string simulate_table(std::span<const SimulateRow> rows);
+// "split 16+16"
+std::string setup_text(const SimulationSettings& settings, int cores);
+
+// The last row's line of the table, with what stands above where a chip and model begin. What runs
+// are held against: mode serial with one request in flight, and with as many as they have.
+std::string simulate_line(std::span<const SimulateRow> rows);
+// A table for each model, a column for each mode; "tokens a second / seconds to the first token / %
+// busy".
+std::string simulate_markdown(std::span<const SimulateRow> rows);
 nlohmann::ordered_json simulate_json(std::span<const SimulateRow> rows);
 // Tokens a second, time to the first token and largest gap over requests in flight, a line for each
 // mode.

@@ -14,10 +14,9 @@ namespace weft {
 namespace {
 
 constexpr int kPrefillPasses = 4;
+constexpr int kMostSequences = 256;
 constexpr double kUsable = 0.95;  // of the chip's memory
 constexpr TokenId kVocabulary = 1000;
-
-bool has_groups(Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; }
 
 Roofline roofline_of(const timing::ChipModel& chip, const timing::ModelShape& shape) {
   const double operation = 1e9 / chip.peak_flops();
@@ -26,9 +25,9 @@ Roofline roofline_of(const timing::ChipModel& chip, const timing::ModelShape& sh
   roofline.row = operation * 2 * shape.layer_weights();
   roofline.key = operation * 4 * shape.queries();
   roofline.head_row = operation * 2 * shape.head_weights();
-  roofline.weights = byte * 2 * shape.layer_weights();
+  roofline.weights = byte * shape.weight_bytes() * shape.layer_weights();
   roofline.key_bytes = byte * shape.key_bytes();
-  roofline.head = byte * 2 * shape.head_weights();
+  roofline.head = byte * shape.weight_bytes() * shape.head_weights();
   return roofline;
 }
 
@@ -56,19 +55,18 @@ const timing::FixedCosts& Simulation::fixed() {
 }
 
 int Simulation::blocks() const {
-  const double weights = 2 * (shape_.layers * shape_.layer_weights() + 2 * shape_.head_weights());
+  const double weights =
+      shape_.weight_bytes() * (shape_.layers * shape_.layer_weights() + shape_.head_weights()) +
+      2 * shape_.head_weights();  // the embedding
   const double block = shape_.layers * shape_.key_bytes() * kBlockPositions;
   return static_cast<int>(std::max(0.0, (kUsable * chip_.hbm_bytes - weights) / block));
 }
 
-Result<ExecutorLimits> Simulation::limits_of(const MixedPhase& phase, int pass_rows,
+Result<ExecutorLimits> Simulation::limits_of(std::span<const MixedPhase> phases, int pass_rows,
                                              bool groups) const {
-  const int longest = longest_sequence(std::span(&phase, 1));
+  const int longest = longest_sequence(phases);
   ExecutorLimits limits;
-  limits.slots =
-      std::clamp(phase.in_flight > 0 ? phase.in_flight + phase.streams
-                                     : static_cast<int>(phase.requests.size()) + phase.streams,
-                 1, 256);
+  limits.slots = sequences_of(phases, kMostSequences);
   limits.passes = 1 + kPrefillPasses * (groups ? 2 : 1);
   limits.rows = pass_rows + limits.slots;
   limits.output_rows = limits.slots;
@@ -83,10 +81,9 @@ Result<ExecutorLimits> Simulation::limits_of(const MixedPhase& phase, int pass_r
                            int64_t{limits.blocks} * kBlockPositions, longest)};
 }
 
-Result<SimulationResult> Simulation::run(const MixedPhase& phase,
+Result<SimulationResult> Simulation::run(std::span<const MixedPhase> phases,
                                          const SimulationSettings& settings,
-                                         const std::function<void(uint64_t)>& on_work,
-                                         bool keep_steps, const std::filesystem::path& trace) {
+                                         const SimulationExtras& extras) {
   const int cores = static_cast<int>(chip_.cores);
   const bool groups = has_groups(settings.mode) && cores > 1;
   const int decode = settings.decode_cores > 0 ? settings.decode_cores : cores / 2;
@@ -96,7 +93,7 @@ Result<SimulationResult> Simulation::run(const MixedPhase& phase,
                              settings.decode_cores, chip_.name, cores)};
   }
   timing::SimulatedOptions options;
-  WEFT_ASSIGN(options.limits, limits_of(phase, settings.pass_rows, groups));
+  WEFT_ASSIGN(options.limits, limits_of(phases, settings.pass_rows, groups));
   options.launches = settings.launches;
   options.fixed = fixed();
   timing::SimulatedExecutor::Teams teams{&times(cores), nullptr, nullptr};
@@ -118,13 +115,13 @@ Result<SimulationResult> Simulation::run(const MixedPhase& phase,
     engine.costs = calibrate(probed);
   }
   std::unique_ptr<TraceWriter> writer;
-  if (!trace.empty()) {
-    WEFT_ASSIGN(writer, TraceWriter::create(trace));
+  if (!extras.trace.empty()) {
+    WEFT_ASSIGN(writer, TraceWriter::create(extras.trace));
     engine.trace = writer.get();
   }
   timing::SimulatedExecutor executor(teams, clock, options);
   SimulationResult result;
-  if (keep_steps) {
+  if (extras.keep_steps) {
     executor.set_on_step([&](const timing::StepSpan& span) { result.steps.push_back(span); });
   }
   SimulatedPlayer player(executor, clock, engine);
@@ -132,14 +129,18 @@ Result<SimulationResult> Simulation::run(const MixedPhase& phase,
   run_options.vocabulary.resize(kVocabulary);
   std::iota(run_options.vocabulary.begin(), run_options.vocabulary.end(), 1);
   const TimePoint begin = clock.now();
-  MixedRun run(player, run_options, [&] { return player.stats(); }, on_work);
-  WEFT_ASSIGN(result.record, run.play(phase));
+  MixedRun run(player, run_options, [&] { return player.stats(); }, extras.on_work);
+  for (const MixedPhase& phase : phases) {
+    WEFT_ASSIGN(result.records.emplace_back(), run.play(phase));
+  }
   result.settings = settings;
   result.settings.decode_cores = groups ? decode : 0;
-  result.in_flight = phase.in_flight;
+  result.limits = options.limits;
+  result.in_flight = phases.front().in_flight;
   result.chip = chip_.name;
   result.model = shape_.name;
-  const MixedRepeat repeat{&result.record};
+  MixedRepeat repeat;
+  for (const PhaseRecord& record : result.records) repeat.push_back(&record);
   result.figures = figures_of(std::span(&repeat, 1), {.itl = 0, .ttft = 0});
   result.operators = executor.totals().operators;
   result.flops = executor.totals().flops;

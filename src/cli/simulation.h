@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@
 #include "time/simulated_executor.h"
 
 namespace weft {
+
+// Whether prompts and streams have cores of their own.
+inline bool has_groups(Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; }
 
 // What a run depends on beside chip and model.
 struct SimulationSettings {
@@ -28,10 +32,11 @@ struct SimulationSettings {
 
 struct SimulationResult {
   SimulationSettings settings;
-  int in_flight = 0;
+  int in_flight = 0;  // of the first phase
   std::string chip, model;
-  MixedFigures figures;
-  PhaseRecord record;
+  MixedFigures figures;  // of all phases
+  std::vector<PhaseRecord> records;
+  ExecutorLimits limits;
   timing::OperatorTime operators;  // all that ran
   double flops = 0;                // that the model asks for
   double wall = 0;
@@ -46,15 +51,23 @@ struct SimulationResult {
   double compute() const { return flops / (wall * peak_flops); }
 };
 
+// What is wanted of a run beside its figures.
+struct SimulationExtras {
+  std::function<void(uint64_t)> on_work;  // see MixedRun
+  bool keep_steps = false;
+  std::filesystem::path trace;  // of its quanta; empty: none
+};
+
 // One chip with one model: keeps what operators take.
 class Simulation {
  public:
   Simulation(const timing::ChipModel& chip, const timing::ModelShape& shape);
 
-  // An error where the model does not fit into the chip's memory, or the decode cores leave none.
-  Result<SimulationResult> run(const MixedPhase& phase, const SimulationSettings& settings,
-                               const std::function<void(uint64_t)>& on_work = {},
-                               bool keep_steps = false, const std::filesystem::path& trace = {});
+  // Plays the phases one after another. An error where the model does not fit into the chip's
+  // memory, or the decode cores leave none.
+  Result<SimulationResult> run(std::span<const MixedPhase> phases,
+                               const SimulationSettings& settings,
+                               const SimulationExtras& extras = {});
 
   const timing::ChipModel& chip() const { return chip_; }
   const timing::ModelShape& shape() const { return shape_; }
@@ -65,7 +78,8 @@ class Simulation {
   int blocks() const;
   const timing::FixedCosts& fixed();
   // An error where the longest sequence does not fit.
-  Result<ExecutorLimits> limits_of(const MixedPhase& phase, int pass_rows, bool groups) const;
+  Result<ExecutorLimits> limits_of(std::span<const MixedPhase> phases, int pass_rows,
+                                   bool groups) const;
 
   const timing::ChipModel chip_;
   const timing::ModelShape shape_;

@@ -2,33 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/command_line.h"
-#include "cli/simulate_report.h"
 #include "cli/simulated_shape.h"
+#include "cli/small_simulation_test.h"
 
 namespace weft {
 namespace {
-
-timing::ChipModel chip() {
-  timing::ChipModel model = *timing::find_chip_model("910b2");
-  model.cores = 4;
-  model.hbm_bandwidth = 300e9;
-  model.l2_bytes = 8 << 20;
-  return model;
-}
-
-timing::ModelShape shape() {
-  return {.name = "small",
-          .layers = 4,
-          .hidden = 512,
-          .ffn = 1536,
-          .heads = 8,
-          .kv_heads = 2,
-          .head_dim = 64,
-          .vocab = 8192,
-          .qkv_bias = false,
-          .qk_norm = false};
-}
 
 MixedPhase closed(int in_flight) {
   MixedPhase phase;
@@ -37,28 +15,15 @@ MixedPhase closed(int in_flight) {
   return phase;
 }
 
-SimulationSettings in(Mode mode) {
-  SimulationSettings settings;
-  settings.mode = mode;
-  return settings;
-}
-
 SimulateRow row(Simulation& simulation, int in_flight, Mode mode) {
-  SimulateRow row;
-  Result<SimulationResult> result = simulation.run(closed(in_flight), in(mode));
-  if (result.ok()) {
-    row.result = std::move(result).value();
-  } else {
-    row.note = result.error().message;
-  }
-  return row;
+  return row_of(simulation, closed(in_flight), in_mode(mode));
 }
 
 TEST(Simulation, EveryModeServesAllAndTheSameEveryTime) {
   for (const std::string_view name : kModeNames) {
     const Mode mode = *find_mode(name);
-    Simulation first(chip(), shape());
-    Simulation second(chip(), shape());
+    Simulation first(small_chip(), small_shape());
+    Simulation second(small_chip(), small_shape());
     const SimulateRow a = row(first, 4, mode);
     ASSERT_TRUE(a.note.empty()) << a.note;
     EXPECT_EQ(a.result.figures.requests, 12);
@@ -76,7 +41,7 @@ TEST(Simulation, EveryModeServesAllAndTheSameEveryTime) {
 }
 
 TEST(Simulation, StreamsTogetherAreFasterThanOneAfterTheOther) {
-  Simulation simulation(chip(), shape());
+  Simulation simulation(small_chip(), small_shape());
   const SimulateRow one = row(simulation, 1, Mode::kSerial);
   const SimulateRow four = row(simulation, 4, Mode::kFused);
   EXPECT_GT(four.result.figures.output_rate, 1.5 * one.result.figures.output_rate);
@@ -84,78 +49,42 @@ TEST(Simulation, StreamsTogetherAreFasterThanOneAfterTheOther) {
 }
 
 TEST(Simulation, ALaunchForEachLayerCosts) {
-  Simulation simulation(chip(), shape());
-  SimulationSettings settings = in(Mode::kSerial);
-  const auto epoch = simulation.run(closed(1), settings);
+  Simulation simulation(small_chip(), small_shape());
+  SimulationSettings settings = in_mode(Mode::kSerial);
+  const SimulateRow epoch = row_of(simulation, closed(1), settings);
   settings.launches = timing::Launches::kLayer;
-  const auto layer = simulation.run(closed(1), settings);
-  ASSERT_TRUE(epoch.ok() && layer.ok());
-  const double more = *layer->figures.tpot_p50 - *epoch->figures.tpot_p50;
-  EXPECT_NEAR(more, shape().layers * chip().launch, 0.3 * shape().layers * chip().launch);
+  const SimulateRow layer = row_of(simulation, closed(1), settings);
+  ASSERT_TRUE(epoch.note.empty() && layer.note.empty());
+  const double more = *layer.result.figures.tpot_p50 - *epoch.result.figures.tpot_p50;
+  EXPECT_NEAR(more, small_shape().layers * small_chip().launch,
+              0.3 * small_shape().layers * small_chip().launch);
 }
 
 TEST(Simulation, ArrivalsAreServedInTheirTime) {
-  Simulation simulation(chip(), shape());
+  Simulation simulation(small_chip(), small_shape());
   MixedPhase phase;
   phase.requests = {{std::chrono::milliseconds(0), 256, 8}, {std::chrono::seconds(1), 256, 8}};
-  const auto result = simulation.run(phase, in(Mode::kFused));
-  ASSERT_TRUE(result.ok());
-  const auto& requests = result->record.requests;
+  const SimulateRow row = row_of(simulation, phase, in_mode(Mode::kFused));
+  ASSERT_TRUE(row.note.empty()) << row.note;
+  const auto& requests = row.result.records.front().requests;
   ASSERT_EQ(requests.size(), 2U);
   EXPECT_EQ(requests[1].sent - requests[0].sent, std::chrono::seconds(1));
   EXPECT_NEAR(seconds(requests[0].to_first_token()), seconds(requests[1].to_first_token()), 1e-4);
 }
 
 TEST(Simulation, AModelThatDoesNotFitSaysSo) {
-  timing::ChipModel small = chip();
+  timing::ChipModel small = small_chip();
   small.hbm_bytes = 30e6;
-  Simulation simulation(small, shape());
+  Simulation simulation(small, small_shape());
   EXPECT_NE(row(simulation, 1, Mode::kSerial).note.find("memory"), std::string::npos);
 }
 
-TEST(Simulation, FlagsOfTheCommand) {
-  const CommandLine line =
-      parse_command_line({"simulate", "--device", "910b1,910b4", "--mode", "serial,split",
-                          "--in-flight", "2", "--set", "hbm_bandwidth=1e12", "--context", "100"});
-  ASSERT_TRUE(line.command) << line.text;
-  const auto& options = std::get<SimulateOptions>(*line.command);
-  EXPECT_EQ(options.devices, (std::vector<std::string>{"910b1", "910b4"}));
-  EXPECT_EQ(options.modes, (std::vector{Mode::kSerial, Mode::kSplit}));
-  EXPECT_EQ(options.changes, std::vector<std::string>{"hbm_bandwidth=1e12"});
-  EXPECT_EQ(options.context, 100);
-  EXPECT_FALSE(parse_command_line({"simulate", "--mode", "fast"}).command);
-}
-
-TEST(Simulation, AFlagThatNothingTakesIsNamed) {
-  const std::vector<std::string> given[] = {
-      {"--json", "x", "--search"},
-      {"--mode", "split", "--search"},
-      {"--trace", "x", "--sensitivity"},
-      {"--in-flight", "2", "--sensitivity"},
-      {"--svg", "x", "--kernels"},
-      {"--model", "qwen-7b", "--constants"},
-      {"--operator-trace", "x", "--kernels"},
-  };
-  for (std::vector<std::string> arguments : given) {
-    const std::string flag = arguments.front();
-    const std::string print = arguments.back();
-    arguments.insert(arguments.begin(), "simulate");
-    const CommandLine line = parse_command_line(arguments);
-    EXPECT_FALSE(line.command) << flag;
-    EXPECT_NE(line.text.find(flag), std::string::npos) << line.text;
-    EXPECT_NE(line.text.find(print), std::string::npos) << line.text;
-  }
-  EXPECT_TRUE(parse_command_line({"simulate", "--search", "--in-flight", "8"}).command);
-  EXPECT_TRUE(parse_command_line({"simulate", "--kernels", "--set", "cores=8"}).command);
-}
-
 TEST(Simulation, DecodeCoresLeaveSomeForPrompts) {
-  Simulation simulation(chip(), shape());
-  SimulationSettings settings = in(Mode::kSplit);
+  Simulation simulation(small_chip(), small_shape());
+  SimulationSettings settings = in_mode(Mode::kSplit);
   settings.decode_cores = 4;
-  const auto result = simulation.run(closed(1), settings);
-  ASSERT_FALSE(result.ok());
-  EXPECT_NE(result.error().message.find("4 decode cores"), std::string::npos);
+  const SimulateRow row = row_of(simulation, closed(1), settings);
+  EXPECT_NE(row.note.find("4 decode cores"), std::string::npos);
 }
 
 std::string config(const std::string& type, const std::string& more = "") {

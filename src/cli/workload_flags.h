@@ -1,0 +1,15 @@
+#pragma once
+// The flags of a workload: of `weft bench mixed` and of `weft simulate`.
+
+#include "cli/mixed_workload.h"
+
+namespace CLI {
+class App;
+}
+
+namespace weft {
+
+// The options must outlive the parsing.
+void add_workload_flags(CLI::App& app, WorkloadOptions& options);
+
+}  // namespace weft

@@ -79,8 +79,9 @@ class OperatorTimes {
   // Of `rows`, between the nearest simulated counts.
   OperatorTime ByRows(Kind kind, int what, int rows,
                       const std::function<OperatorTime(int)>& simulate);
+  // Of a kernel that runs its operator for so many layers, of which the last one's time counts.
   template <auto kFunction, class Arguments>
-  OperatorTime Time(const Arguments& arguments);
+  OperatorTime Time(const Arguments& arguments, int layers = 1);
 
   ModelShape shape_;
   int cores_;

@@ -177,11 +177,17 @@ TEST(OperatorTimes, BetweenSimulatedShapesTimesAreNear) {
 
 // Operators one after another, against the layer program itself.
 TEST(OperatorTimes, TheirSumIsTheWholeQuantum) {
-  for (const auto& [name, int8] :
-       {std::pair("910b2", false), std::pair("article", false), std::pair("910b2", true)}) {
+  struct Case {
+    const char* name;
+    int kv_heads;
+    bool int8;
+  };
+  for (const auto& [name, kv_heads, int8] :
+       {Case{"910b2", 4, false}, Case{"article", 28, false}, Case{"910b2", 28, true}}) {
     const ChipModel model = *find_chip_model(name);
     const auto cores = static_cast<int>(model.cores);
     ModelShape shape = qwen();
+    shape.kv_heads = kv_heads;
     shape.int8 = int8;
     OperatorBench bench(model);
     OperatorTimes times(model, shape, cores);
@@ -197,8 +203,8 @@ TEST(OperatorTimes, TheirSumIsTheWholeQuantum) {
            steps_of(times, rows_of(quantum), {0, shape.layers, shape.layers}, fixed))
         sum += step.time.seconds;
       EXPECT_NEAR(sum, full.seconds, 0.02 * full.seconds)
-          << name << (int8 ? ", int8, " : ", ") << quantum.rows << " rows, " << quantum.streams
-          << " streams";
+          << name << ", " << kv_heads << " heads of keys, " << quantum.rows << " rows, "
+          << quantum.streams << " streams";
     }
   }
 }

@@ -125,7 +125,7 @@ class Panel {
     return kName + kCores + kLaneGap + 10 + kStream * (streams_of(scene) + 1) + kModeGap;
   }
 
-  std::string svg() const { return name() + lanes() + tokens(); }
+  std::string svg() const { return name() + lanes() + tokens() + arrival(); }
 
  private:
   double lanes_top() const { return top_ + kName; }

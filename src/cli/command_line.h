@@ -1,6 +1,6 @@
 #pragma once
-// The command line of `weft` as values: every flag of every command is declared in command_line.cc,
-// each command takes its options as a plain struct.
+// The command line of `weft` as values: each command takes its options as a plain struct. Flags are
+// declared in command_line.cc and the *_flags.cc beside it.
 
 #include <cstdint>
 #include <filesystem>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cli/flag_groups.h"
 #include "cli/simulate.h"
 #include "cli/workload_flags.h"
 
@@ -70,20 +71,10 @@ SimulatePrint find_print(const CLI::App& command) {
   return print.print;
 }
 
-std::vector<Mode> parse_modes(const std::string& flag, const std::vector<std::string>& names) {
-  std::vector<Mode> modes;
-  for (const std::string& name : names) {
-    const auto mode = find_mode(name);
-    if (!mode) {
-      throw CLI::ValidationError(
-          flag,
-          "no mode '" + name + "'; there are " +
-              CLI::detail::join(
-                  std::vector<std::string>(std::begin(kModeNames), std::end(kModeNames)), ", "));
-    }
-    if (std::find(modes.begin(), modes.end(), *mode) == modes.end()) modes.push_back(*mode);
-  }
-  return modes;
+std::vector<Mode> modes_of(const std::string& flag, const std::vector<std::string>& names) {
+  auto modes = parse_modes(names);
+  if (!modes.ok()) throw CLI::ValidationError(flag, modes.error().message);
+  return std::move(modes).value();
 }
 
 std::string lower_case(std::string text) { return CLI::detail::to_lower(std::move(text)); }
@@ -124,7 +115,7 @@ void add_prints(CLI::App& command, SimulateOptions& options) {
           "--search",
           [&options](const std::string& text) {
             if (!text.empty())
-              options.searched = parse_modes("--search", CLI::detail::split(text, ','));
+              options.searched = modes_of("--search", CLI::detail::split(text, ','));
           },
           "Try modes (default: fused,split) with splits, gap targets and passes, and print the "
           "best of each number in flight (default: 8)")
@@ -154,7 +145,7 @@ void add_loads(CLI::App& command, SimulateOptions& options) {
       .add_option_function<std::vector<std::string>>(
           "--mode",
           [&options](const std::vector<std::string>& names) {
-            options.modes = parse_modes("--mode", names);
+            options.modes = modes_of("--mode", names);
           },
           "serial, chunked, layered, fused, split, auto (default: all)")
       ->delimiter(',')

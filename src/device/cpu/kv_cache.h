@@ -1,7 +1,7 @@
 #pragma once
-// KvCache: the keys and values of all blocks, one allocation. A block's layers lie together, so
-// that memory is touched for the first time block by block as sequences grow, a page or two a step,
-// and never by all layers of one step.
+// KvCache: the keys and values of all blocks, one allocation. A block's layers lie together, so that
+// memory is touched for the first time block by block as sequences grow. Were a layer's blocks
+// together, a step that comes to new huge pages would touch one for each layer.
 
 #include <cstdint>
 

@@ -82,8 +82,9 @@ std::vector<Mode> modes_of(const SimulateOptions& options) {
   if (modes.empty()) {
     for (const std::string_view name : kModeNames) modes.push_back(*find_mode(name));
   }
-  std::stable_partition(modes.begin(), modes.end(),
-                        [](Mode mode) { return mode == Mode::kSerial; });
+  // Serial first: the others are held against it.
+  const auto serial = std::find(modes.begin(), modes.end(), Mode::kSerial);
+  if (serial != modes.end()) std::rotate(modes.begin(), serial, serial + 1);
   return modes;
 }
 

@@ -111,6 +111,10 @@ void add_bench_mixed(CLI::App& bench, BenchMixedOptions& options) {
   add_model_flags(*command, options.load);
   add_scheduling_flags(*command, options.scheduling);
   command->remove_option(command->get_option("--mode"));
+  command->get_option("--itl-target-ms")
+      ->description(
+          "What gaps between a stream's tokens are held to, and what goodput asks of them "
+          "(default: 60; of large models 250)");
   command
       ->add_option_function<std::vector<std::string>>(
           "--modes",
@@ -150,6 +154,10 @@ void add_bench_mixed(CLI::App& bench, BenchMixedOptions& options) {
       ->type_name("FILE");
   command->add_option("--html", options.html, "Write a page with pictures")->type_name("FILE");
   command->add_option("--svg", options.svg, "Write the pictures alone")->type_name("FILE");
+  for (const char* name : {"--json", "--html", "--svg", "--trace"})
+    command->get_option(name)->check(named_file());
+  command->parse_complete_callback(
+      [command, &options] { check_workload_flags(*command, options.workload.kind); });
 }
 
 }  // namespace weft

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <fstream>
 #include <iostream>
 #include <random>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "cli/mixed_player_engine.h"
 #include "cli/mixed_player_http.h"
 #include "cli/mixed_report.h"
+#include "cli/text_file.h"
 #include "server/server.h"
 
 namespace weft {
@@ -174,10 +174,11 @@ std::vector<MixedSubject> play_all(const Plan& plan, const std::vector<HttpAddre
   return subjects;
 }
 
-Status write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text) || !file.flush())
-    return Error{ErrorKind::kIo, fmt::format("cannot write {}", path.string())};
+// Before all is played, not after.
+Status check_outputs(const BenchMixedOptions& options) {
+  if (options.json != "-") WEFT_RETURN_IF_ERROR(check_writable(options.json));
+  for (const std::filesystem::path* path : {&options.html, &options.svg, &options.scheduling.trace})
+    WEFT_RETURN_IF_ERROR(check_writable(*path));
   return {};
 }
 
@@ -187,10 +188,10 @@ Status report(const MixedResult& result, const BenchMixedOptions& options) {
   } else {
     std::cout << mixed_table(result);
     if (!options.json.empty())
-      WEFT_RETURN_IF_ERROR(write_file(options.json, mixed_json(result).dump(2) + '\n'));
+      WEFT_RETURN_IF_ERROR(write_text(options.json, mixed_json(result).dump(2) + '\n'));
   }
-  if (!options.html.empty()) WEFT_RETURN_IF_ERROR(write_file(options.html, mixed_page(result)));
-  if (!options.svg.empty()) WEFT_RETURN_IF_ERROR(write_file(options.svg, mixed_svg(result)));
+  if (!options.html.empty()) WEFT_RETURN_IF_ERROR(write_text(options.html, mixed_page(result)));
+  if (!options.svg.empty()) WEFT_RETURN_IF_ERROR(write_text(options.svg, mixed_svg(result)));
   return {};
 }
 
@@ -215,6 +216,7 @@ MixedResult describe(const Plan& plan, const MixedTargets& targets) {
 
 Result<int> bench_mixed_command(const BenchMixedOptions& options) {
   WEFT_RETURN_IF_ERROR(init_log("warn"));
+  WEFT_RETURN_IF_ERROR(check_outputs(options));
   std::vector<HttpAddress> against;
   for (const std::string& url : options.against) {
     WEFT_ASSIGN(against.emplace_back(), parse_http_address(url));
@@ -238,7 +240,7 @@ Result<int> bench_mixed_command(const BenchMixedOptions& options) {
                  fmt::format("--context {}: this workload has sequences of {} tokens", load.context,
                              longest_sequence(phases))};
   }
-  load.max_sequences = sequences_of(phases, kMostSequences);
+  WEFT_ASSIGN(load.max_sequences, sequences_of(phases, kMostSequences));
   const auto groups = [](Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; };
   scheduling.mode = std::any_of(modes.begin(), modes.end(), groups) ? Mode::kSplit : Mode::kSerial;
   WEFT_RETURN_IF_ERROR(prepare_load(scheduling, load));

@@ -167,10 +167,13 @@ TEST(CommandLine, BenchMixedTakesModesAndAWorkload) {
   EXPECT_EQ(some.scheduling.itl_target, 72);
 
   const auto none = parsed<BenchMixedOptions>(
-      {"bench", "mixed", "m.gguf", "--modes", "none", "--then", "none", "--workload", "closed"});
+      {"bench", "mixed", "m.gguf", "--modes", "none", "--then", "none", "--workload", "long"});
   EXPECT_TRUE(none.modes && none.modes->empty());
   EXPECT_EQ(none.workload.then->count, 0);
-  EXPECT_EQ(none.workload.kind, WorkloadKind::kClosed);
+  const auto closed = parsed<BenchMixedOptions>(
+      {"bench", "mixed", "m.gguf", "--workload", "closed", "--in-flight", "3"});
+  EXPECT_EQ(closed.workload.kind, WorkloadKind::kClosed);
+  EXPECT_EQ(closed.workload.in_flight, 3);
 
   EXPECT_THAT(usage_error({"bench", "mixed", "m.gguf", "--modes", "fast"}), HasSubstr("'fast'"));
   EXPECT_THAT(usage_error({"bench", "mixed", "m.gguf", "--workload", "x"}), HasSubstr("'x'"));

@@ -24,6 +24,12 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name, T& target, Parse
       help);
 }
 
+// Of flags that name a file: an empty name is none.
+inline CLI::Validator named_file() {
+  return {[](const std::string& name) { return name.empty() ? "names no file" : std::string(); },
+          "", "named file"};
+}
+
 // The model, the device and their memory.
 void add_model_flags(CLI::App& app, LoadOptions& load);
 // Modes, targets and deadlines.

@@ -1,7 +1,6 @@
 #include "cli/mixed_figures.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 

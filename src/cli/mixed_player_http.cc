@@ -54,7 +54,7 @@ std::string error_message(std::string_view body) {
 http::request<http::string_body> make_request(http::verb verb, const HttpAddress& address,
                                               std::string_view path) {
   http::request<http::string_body> request(verb, address.path + std::string(path), 11);
-  request.set(http::field::host, address.host + ":" + address.port);
+  request.set(http::field::host, address.authority());
   request.set(http::field::user_agent, "weft/" WEFT_VERSION);
   request.set(http::field::connection, "close");
   return request;
@@ -78,10 +78,12 @@ awaitable<std::string> read_rest(tcp::socket& socket, boost::beast::flat_buffer&
 
 }  // namespace
 
-std::string HttpAddress::text() const {
+std::string HttpAddress::authority() const {
   const bool ipv6 = host.find(':') != std::string::npos;
-  return fmt::format("http://{}{}{}:{}{}", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port, path);
+  return fmt::format("{}{}{}:{}", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
 }
+
+std::string HttpAddress::text() const { return fmt::format("http://{}{}", authority(), path); }
 
 Result<HttpAddress> parse_http_address(std::string_view url) {
   const auto invalid = [&](std::string_view why) {

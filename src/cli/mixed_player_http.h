@@ -24,6 +24,7 @@ struct HttpAddress {
   std::string port = "80";
   std::string path;  // in front of /v1/..., without a slash at its end
   std::string text() const;
+  std::string authority() const;  // host and port, as the Host header has them
 };
 // "http://127.0.0.1:8080", with or without /v1 behind it.
 Result<HttpAddress> parse_http_address(std::string_view url);

@@ -25,6 +25,11 @@ TEST(HttpAddress, ReadsHostPortAndPath) {
   EXPECT_EQ(text("http://[::1]:8080/api/v1/"), "http://[::1]:8080/api");
 }
 
+TEST(HttpAddress, TheHostHeaderHasBrackets) {
+  EXPECT_EQ(parse_http_address("http://[::1]:8080/api")->authority(), "[::1]:8080");
+  EXPECT_EQ(parse_http_address("http://localhost")->authority(), "localhost:80");
+}
+
 TEST(HttpAddress, AnErrorNamesTheAddress) {
   for (const char* url : {"", "localhost:8080", "https://localhost", "http://", "http://:80",
                           "http://a:", "http://a:b", "http://a:99999", "http://[::1"}) {

@@ -31,9 +31,10 @@ MixedRun::~MixedRun() {
 
 Result<PhaseRecord> MixedRun::play(const MixedPhase& phase) {
   WEFT_RETURN_IF_ERROR(adjust_streams(phase.streams));
-  WEFT_RETURN_IF_ERROR(pump(TimePoint::max(), [&] { return streams_run(); }));
+  WEFT_RETURN_IF_ERROR(await_streams());
   PhaseRecord record;
   record.name = phase.name;
+  record.streams = phase.streams;
   record.begin = player_.now();
   if (stats_) record.before = stats_();
   begin_record();
@@ -75,6 +76,13 @@ Status MixedRun::adjust_streams(int count) {
   streams_ = count;
   for (; running < count; ++running) WEFT_RETURN_IF_ERROR(send_stream());
   return pump(TimePoint::max(), [&] { return static_cast<int>(live_.size()) <= count; });
+}
+
+Status MixedRun::await_streams() {
+  awaits_streams_ = true;
+  const Status status = pump(TimePoint::max(), [&] { return streams_run(); });
+  awaits_streams_ = false;
+  return status;
 }
 
 Status MixedRun::send_stream() {
@@ -134,10 +142,18 @@ Status MixedRun::on_event(const PlayerEvent& event) {
 Status MixedRun::on_finished(Live live, const PlayerEvent& event) {
   live.record.error = event.error;
   const bool stream = live.record.stream;
+  const bool whole = !live.record.continued;
   ended_.push_back(std::move(live.record));
   if (!stream) return {};
   if (!event.error.empty())
     return Error{ErrorKind::kIo, fmt::format("a chat stream failed: {}", event.error)};
+  // They would take turns for ever.
+  if (awaits_streams_ && whole) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("a chat stream came to its end before all {} had a token: they cannot "
+                             "run at once; lower --streams or raise --itl-target-ms",
+                             streams_)};
+  }
   const auto running = std::count_if(live_.begin(), live_.end(),
                                      [](const auto& other) { return other.second.record.stream; });
   if (running < streams_) return send_stream();

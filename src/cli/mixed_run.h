@@ -34,6 +34,7 @@ struct PhaseRecord {
   TimePoint begin{};  // streams run
   TimePoint start{};  // arrivals begin
   TimePoint end{};    // the last request but chat streams has ended
+  int streams = 0;    // chat streams at a time; one that ended has its next in a record of its own
   std::vector<RequestRecord> requests;
   std::optional<EngineStats> before;  // where the engine can be asked
   std::optional<EngineStats> after;
@@ -73,6 +74,8 @@ class MixedRun {
   Status on_finished(Live live, const PlayerEvent& event);
   bool streams_run() const;
   int in_flight() const;  // but for chat streams
+  // Until each chat stream has a token.
+  Status await_streams();
   void begin_record();
   void count_work(uint64_t tokens);
 
@@ -83,6 +86,7 @@ class MixedRun {
   uint64_t next_id_ = 1;
   int streams_ = 0;  // as many chat streams are kept running
   int streams_sent_ = 0;
+  bool awaits_streams_ = false;
   std::map<uint64_t, Live> live_;
   std::vector<RequestRecord> ended_;  // in this phase
 };

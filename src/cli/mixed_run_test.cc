@@ -24,6 +24,10 @@ class FakePlayer final : public Player {
     most_in_flight = std::max(most_in_flight, static_cast<int>(running_.size()) + 1);
     const auto first = now_ + milliseconds(request.prompt.size());
     sent.push_back(request);
+    if (static_cast<int>(running_.size()) >= places) {
+      waiting_.push_back(std::move(request));
+      return {};
+    }
     running_.push_back({request.id, first, hangs ? 0 : request.output});
     return {};
   }
@@ -31,6 +35,12 @@ class FakePlayer final : public Player {
   void cancel(uint64_t id) override {
     for (Running& running : running_) {
       if (running.id == id) running = {id, now_, -1};
+    }
+    for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+      if (it->id != id) continue;
+      running_.push_back({id, now_, -1});
+      waiting_.erase(it);
+      return;
     }
   }
 
@@ -53,12 +63,18 @@ class FakePlayer final : public Player {
     event.kind = PlayerEvent::Kind::kFinished;
     if (first->left > 0) event.error = "broken";
     running_.erase(first);
+    if (!waiting_.empty()) {
+      const PlayerRequest& next = waiting_.front();
+      running_.push_back({next.id, now_ + milliseconds(next.prompt.size()), next.output});
+      waiting_.pop_front();
+    }
     return event;
   }
 
   std::vector<PlayerRequest> sent;
   int most_in_flight = 0;
-  size_t fails_at = 0;  // prompts of this length fail
+  int places = 1 << 20;  // requests that run at once; more wait
+  size_t fails_at = 0;   // prompts of this length fail
   bool refuses = false;
   bool hangs = false;
 
@@ -70,6 +86,7 @@ class FakePlayer final : public Player {
   };
   TimePoint now_{};
   std::vector<Running> running_;
+  std::deque<PlayerRequest> waiting_;
 };
 
 MixedRun::Options options() {
@@ -139,6 +156,7 @@ TEST(MixedRun, StartsAnEndedChatStreamAgain) {
   ASSERT_EQ(record->requests.size(), 3U);
   EXPECT_TRUE(record->requests[0].stream && record->requests[0].continued);
   EXPECT_FALSE(record->requests[0].cut);
+  EXPECT_EQ(record->streams, 1);
   const RequestRecord& again = record->requests[2];
   EXPECT_TRUE(again.stream && again.cut && again.has_first_token());
 }
@@ -179,6 +197,17 @@ TEST(MixedRun, AChatStreamThatFailsEndsTheRun) {
   const auto record = run.play({.name = "x", .streams = 1, .requests = {{{}, 50, 5}}});
   ASSERT_FALSE(record.ok());
   EXPECT_THAT(record.error().message, HasSubstr("broken"));
+}
+
+TEST(MixedRun, StreamsThatCannotRunAtOnceAreAnError) {
+  FakePlayer player;
+  player.places = 3;
+  MixedRun run(player, options());
+  const auto record = run.play({.name = "x", .streams = 4, .requests = {{{}, 50, 5}}});
+  ASSERT_FALSE(record.ok());
+  EXPECT_EQ(record.error().kind, ErrorKind::kInvalidArgument);
+  for (const char* flag : {"--streams", "--itl-target-ms"})
+    EXPECT_THAT(record.error().message, HasSubstr(flag));
 }
 
 TEST(MixedRun, SilenceEndsTheRun) {

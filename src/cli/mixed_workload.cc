@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <random>
-#include <sstream>
+#include <utility>
+
+#include "cli/text_file.h"
 
 namespace weft {
 namespace {
@@ -24,14 +25,19 @@ constexpr int kBlockingPrompt = 3000;
 constexpr int kBlockedPrompt = 128;
 constexpr Duration kBlockedAfter = milliseconds(200);
 
+constexpr double kLatestArrival = 1e6;  // seconds
+
 constexpr size_t kManyWords = 1000;
 
 // Uniform in [0, 1), the same on every platform.
 double unit(std::mt19937_64& random) { return static_cast<double>(random() >> 11U) * 0x1p-53; }
 
-Duration exponential(std::mt19937_64& random, double mean_seconds) {
-  return Duration(static_cast<int64_t>(-std::log1p(-unit(random)) * mean_seconds * 1e9));
+// Seconds.
+double exponential(std::mt19937_64& random, double mean) {
+  return -std::log1p(-unit(random)) * mean;
 }
+
+Duration from_seconds(double seconds) { return Duration(static_cast<int64_t>(seconds * 1e9)); }
 
 int chat_prompt(std::mt19937_64& random) {
   const double u = unit(random);
@@ -64,7 +70,7 @@ MixedPhase short_after_long(const WorkloadOptions& options) {
           .in_flight = 0};
 }
 
-MixedPhase arrivals(const WorkloadOptions& options) {
+Result<MixedPhase> arrivals(const WorkloadOptions& options) {
   MixedPhase phase;
   phase.name = kWorkloadNames[static_cast<size_t>(options.kind)];
   std::mt19937_64 random(options.seed);
@@ -72,8 +78,16 @@ MixedPhase arrivals(const WorkloadOptions& options) {
   Duration at{};
   for (int i = 0; i < *options.requests; ++i) {
     const int group = burst ? options.in_flight : 1;
-    if (options.kind != WorkloadKind::kClosed && i % group == 0)
-      at += exponential(random, group / *options.rate);
+    if (options.kind != WorkloadKind::kClosed && i % group == 0) {
+      const double gap = exponential(random, group / *options.rate);
+      if (!(seconds(at) + gap <= kLatestArrival)) {
+        return Error{ErrorKind::kInvalidArgument,
+                     fmt::format("--rate {}: the last of {} requests would come after more than "
+                                 "{:.0f} s; raise it, or lower --requests",
+                                 *options.rate, *options.requests, kLatestArrival)};
+      }
+      at += from_seconds(gap);
+    }
     phase.requests.push_back({at, chat_prompt(random), *options.outputs});
   }
   if (options.kind == WorkloadKind::kClosed) phase.in_flight = options.in_flight;
@@ -83,15 +97,11 @@ MixedPhase arrivals(const WorkloadOptions& options) {
 Result<MixedPhase> from_trace(const WorkloadOptions& options) {
   if (options.trace.empty())
     return Error{ErrorKind::kInvalidArgument, "--workload trace needs --trace-in FILE"};
-  std::ifstream file(options.trace);
-  std::ostringstream text;
-  if (!(text << file.rdbuf())) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("--trace-in: cannot read {}", options.trace.string())};
-  }
+  const auto text = read_text(options.trace);
+  if (!text.ok()) return Error{text.error().kind, "--trace-in: " + text.error().message};
   MixedPhase phase;
   phase.name = options.trace.stem().string();
-  WEFT_ASSIGN(phase.requests, parse_arrivals(text.str(), options.trace.string()));
+  WEFT_ASSIGN(phase.requests, parse_arrivals(*text, options.trace.string()));
   if (options.requests && static_cast<size_t>(*options.requests) < phase.requests.size())
     phase.requests.resize(static_cast<size_t>(*options.requests));
   return phase;
@@ -115,15 +125,14 @@ bool parse_line(std::string_view line, PlannedRequest& request) {
   const size_t second = first == std::string_view::npos ? first : line.find(',', first + 1);
   if (second == std::string_view::npos) return false;
   double at = 0;
-  constexpr double kLatest = 1e6;
   constexpr int kMost = 1 << 24;
   if (!parse_number(line.substr(0, first), at) ||
       !parse_number(line.substr(first + 1, second - first - 1), request.prompt) ||
       !parse_number(line.substr(second + 1), request.output)) {
     return false;
   }
-  if (!(at >= 0 && at <= kLatest)) return false;  // nor is it a number
-  request.at = Duration(static_cast<int64_t>(at * 1e9));
+  if (!(at >= 0 && at <= kLatestArrival)) return false;  // nor is it a number
+  request.at = from_seconds(at);
   return request.prompt > 0 && request.prompt <= kMost && request.output > 0 &&
          request.output <= kMost;
 }
@@ -192,8 +201,10 @@ Result<std::vector<MixedPhase>> make_workload(const WorkloadOptions& options) {
     }
     case WorkloadKind::kClosed:
     case WorkloadKind::kPoisson:
-    case WorkloadKind::kBurst:
-      return std::vector{arrivals(options)};
+    case WorkloadKind::kBurst: {
+      WEFT_ASSIGN(MixedPhase phase, arrivals(options));
+      return std::vector{std::move(phase)};
+    }
   }
   WEFT_CHECK(false, "workload {}", static_cast<int>(options.kind));
 }
@@ -235,9 +246,13 @@ int longest_sequence(std::span<const MixedPhase> phases) {
   return longest;
 }
 
-int sequences_of(std::span<const MixedPhase> phases, int most) {
+Result<int> sequences_of(std::span<const MixedPhase> phases, int most) {
   size_t sequences = 1;
   for (const MixedPhase& phase : phases) {
+    if (phase.streams > most) {
+      return Error{ErrorKind::kInvalidArgument,
+                   fmt::format("--streams {}: at most {} run at once", phase.streams, most)};
+    }
     const size_t at_once =
         phase.in_flight > 0 ? static_cast<size_t>(phase.in_flight) : phase.requests.size();
     sequences = std::max(sequences, static_cast<size_t>(phase.streams) + at_once);

@@ -82,9 +82,10 @@ Result<std::vector<MixedPhase>> make_workload(const WorkloadOptions& options);
 // lines that begin with # are skipped. An error names the line.
 Result<std::vector<PlannedRequest>> parse_arrivals(std::string_view text, std::string_view name);
 
-int longest_sequence(std::span<const MixedPhase> phases);        // prompt and output
-int sequences_of(std::span<const MixedPhase> phases, int most);  // that run at once
-uint64_t work_of(std::span<const MixedPhase> phases);            // tokens, for a progress bar
+int longest_sequence(std::span<const MixedPhase> phases);  // prompt and output
+// That run at once. An error where chat streams alone are more.
+Result<int> sequences_of(std::span<const MixedPhase> phases, int most);
+uint64_t work_of(std::span<const MixedPhase> phases);  // tokens, for a progress bar
 inline uint64_t work_of(const PlannedRequest& r) {
   return static_cast<uint64_t>(r.prompt) + static_cast<uint64_t>(r.output);
 }

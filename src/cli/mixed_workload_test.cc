@@ -89,6 +89,42 @@ TEST(MixedWorkload, PoissonArrivalsKeepTheirRate) {
   EXPECT_NEAR(below / 20000.0, 0.632, 0.02);
 }
 
+TEST(MixedWorkload, ArrivalsThatNobodyWaitsForAreAnError) {
+  for (const WorkloadKind kind : {WorkloadKind::kPoisson, WorkloadKind::kBurst}) {
+    WorkloadOptions options;
+    options.kind = kind;
+    options.in_flight = 1024;
+    options.requests = 12000;
+    options.rate = 1e-6;
+    const auto phases = make_workload(complete_workload(options, false));
+    ASSERT_FALSE(phases.ok());
+    for (const char* part : {"--rate 1e-06", "12000", "1000000 s"})
+      EXPECT_THAT(phases.error().message, HasSubstr(part));
+  }
+}
+
+TEST(MixedWorkload, StreamsBeyondWhatRunsAtOnceAreAnError) {
+  WorkloadOptions options;
+  options.streams = 256;
+  EXPECT_EQ(*sequences_of(*make_workload(complete_workload(options, false)), 256), 256);
+  options.streams = 257;
+  const auto refused = sequences_of(*make_workload(complete_workload(options, false)), 256);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("--streams 257"));
+}
+
+TEST(MixedWorkload, ATraceThatIsEmptyOrMissingIsNamed) {
+  WorkloadOptions options;
+  options.kind = WorkloadKind::kTrace;
+  for (const auto& [path, part] : {std::pair("/dev/null", "/dev/null has no requests"),
+                                   std::pair("/dev/null/x", "cannot read /dev/null/x")}) {
+    options.trace = path;
+    const auto phases = make_workload(complete_workload(options, false));
+    ASSERT_FALSE(phases.ok());
+    EXPECT_THAT(phases.error().message, HasSubstr(part));
+  }
+}
+
 TEST(MixedWorkload, BurstsArriveTogether) {
   WorkloadOptions options;
   options.kind = WorkloadKind::kBurst;

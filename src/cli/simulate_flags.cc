@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <sstream>
 
 #include "cli/flag_groups.h"
 #include "cli/simulate.h"
@@ -131,6 +130,7 @@ void add_prints(CLI::App& command, SimulateOptions& options) {
       .add_option("--timeline", options.timeline,
                   "Draw what runs when, in serial, fused and split, while a prompt comes to "
                   "running streams (--in-flight, default: 4)")
+      ->check(named_file())
       ->type_name("FILE.svg");
 }
 
@@ -199,6 +199,8 @@ void add_outputs(CLI::App& command, SimulateOptions& options) {
       .add_option("--operator-trace", options.operator_trace,
                   "Write the operators of the last run's first second, for Perfetto")
       ->type_name("FILE");
+  for (const char* name : {"--json", "--svg", "--trace", "--operator-trace"})
+    command.get_option(name)->check(named_file());
 }
 
 }  // namespace
@@ -211,7 +213,11 @@ void add_simulate(CLI::App& app, SimulateOptions& options) {
   add_loads(*command, options);
   add_settings(*command, options);
   add_outputs(*command, options);
-  command->parse_complete_callback([command, &options] { options.print = find_print(*command); });
+  command->parse_complete_callback([command, &options] {
+    options.print = find_print(*command);
+    if (options.print == SimulatePrint::kWorkload)
+      check_workload_flags(*command, options.workload.kind);
+  });
 }
 
 }  // namespace weft

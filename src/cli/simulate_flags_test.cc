@@ -49,14 +49,59 @@ TEST(SimulateFlags, SearchNamesItsModesOrNone) {
 }
 
 TEST(SimulateFlags, AWorkloadIsThatOfTheBench) {
-  const SimulateOptions options =
-      options_of({"--workload", "long", "--prompts", "1000,3000", "--then", "8x1000", "--streams",
-                  "2", "--in-flight", "3", "--quick"});
+  const SimulateOptions options = options_of({"--workload", "long", "--prompts", "1000,3000",
+                                              "--then", "8x1000", "--streams", "2", "--quick"});
   EXPECT_EQ(options.print, SimulatePrint::kWorkload);
   EXPECT_EQ(options.workload.prompts, (std::vector{1000, 3000}));
   EXPECT_EQ(options.workload.streams, 2);
-  EXPECT_EQ(options.in_flight, std::vector{3});
+  EXPECT_EQ(options_of({"--workload", "closed", "--in-flight", "3"}).in_flight, std::vector{3});
   EXPECT_FALSE(parse({"--workload", "fast"}).command);
+}
+
+// Of simulate and of bench mixed.
+TEST(SimulateFlags, AFlagOfAnotherWorkloadIsNamed) {
+  const std::pair<const char*, std::vector<std::string>> given[] = {
+      {"long", {"--rate", "3"}},
+      {"long", {"--trace-in", "/nope"}},
+      {"long", {"--in-flight", "3"}},
+      {"short-after-long", {"--prompts", "3"}},
+      {"short-after-long", {"--then", "none"}},
+      {"closed", {"--rate", "3"}},
+      {"closed", {"--streams", "3"}},
+      {"poisson", {"--in-flight", "3"}},
+      {"burst", {"--prompts", "3"}},
+      {"trace", {"--outputs", "3"}},
+  };
+  for (const auto& [workload, flag] : given) {
+    for (const bool bench : {false, true}) {
+      std::vector<std::string> arguments = {"--workload", workload, flag[0], flag[1]};
+      if (bench) arguments.insert(arguments.begin(), {"bench", "mixed", "m.gguf"});
+      const CommandLine line = bench ? parse_command_line(arguments) : parse(arguments);
+      EXPECT_FALSE(line.command) << workload << flag[0];
+      for (const std::string& part : {flag[0], "--workload " + std::string(workload)})
+        EXPECT_NE(line.text.find(part), std::string::npos) << line.text;
+    }
+  }
+  EXPECT_TRUE(parse({"--workload", "burst", "--rate", "3", "--in-flight", "4"}).command);
+  EXPECT_TRUE(parse({"--workload", "trace", "--trace-in", "x", "--requests", "4"}).command);
+  EXPECT_FALSE(parse_command_line({"bench", "mixed", "m.gguf", "--trace-in", "x"}).command);
+  EXPECT_TRUE(parse_command_line({"bench", "mixed", "m.gguf", "--streams", "3"}).command);
+}
+
+TEST(SimulateFlags, AnEmptyNameOfAFileIsNone) {
+  for (const char* flag : {"--json", "--svg", "--trace", "--operator-trace", "--timeline"}) {
+    const CommandLine line = parse({flag, ""});
+    EXPECT_FALSE(line.command) << flag;
+    EXPECT_NE(line.text.find(flag), std::string::npos) << line.text;
+  }
+  for (const char* flag : {"--json", "--svg", "--html", "--trace"})
+    EXPECT_FALSE(parse_command_line({"bench", "mixed", "m.gguf", flag, ""}).command) << flag;
+}
+
+TEST(SimulateFlags, TheBenchSaysItsOwnTarget) {
+  const CommandLine help = parse_command_line({"bench", "mixed", "--help"});
+  EXPECT_NE(help.text.find("60; of large"), std::string::npos) << help.text;
+  EXPECT_EQ(help.text.find("default: 50"), std::string::npos);
 }
 
 TEST(SimulateFlags, AFlagThatNothingTakesIsNamed) {

@@ -4,14 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/printable.h"
 #include "cli/dummy_shapes.h"
+#include "cli/text_file.h"
 #include "model/architecture.h"
 #include "model/model.h"
 
@@ -137,11 +136,8 @@ Result<ModelShape> find_model_shape(const std::string& name) {
                  fmt::format("'{}' is neither a file nor one of {}", name, dummy_shape_names())};
   }
   if (path.extension() != ".json") return shape_of_checkpoint(path);
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!(text << file.rdbuf()))
-    return Error{ErrorKind::kNotFound, fmt::format("cannot read {}", name)};
-  return model_shape_of_json(name, text.str());
+  WEFT_ASSIGN(const std::string text, read_text(path));
+  return model_shape_of_json(name, text);
 }
 
 }  // namespace weft

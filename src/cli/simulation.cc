@@ -66,7 +66,7 @@ Result<ExecutorLimits> Simulation::limits_of(std::span<const MixedPhase> phases,
                                              bool groups) const {
   const int longest = longest_sequence(phases);
   ExecutorLimits limits;
-  limits.slots = sequences_of(phases, kMostSequences);
+  WEFT_ASSIGN(limits.slots, sequences_of(phases, kMostSequences));
   limits.passes = 1 + kPrefillPasses * (groups ? 2 : 1);
   limits.rows = pass_rows + limits.slots;
   limits.output_rows = limits.slots;

@@ -1,8 +1,45 @@
 #include "cli/workload_flags.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <vector>
 
 namespace weft {
+namespace {
+
+// Flags that not every workload takes, with those that do.
+struct Taken {
+  const char* name;
+  std::vector<WorkloadKind> by;
+};
+const Taken kTaken[] = {
+    {"--prompts", {WorkloadKind::kLong}},
+    {"--then", {WorkloadKind::kLong}},
+    {"--streams", {WorkloadKind::kLong, WorkloadKind::kShortAfterLong}},
+    {"--outputs",
+     {WorkloadKind::kLong, WorkloadKind::kShortAfterLong, WorkloadKind::kClosed,
+      WorkloadKind::kPoisson, WorkloadKind::kBurst}},
+    {"--requests",
+     {WorkloadKind::kClosed, WorkloadKind::kPoisson, WorkloadKind::kBurst, WorkloadKind::kTrace}},
+    {"--rate", {WorkloadKind::kPoisson, WorkloadKind::kBurst}},
+    {"--in-flight", {WorkloadKind::kClosed, WorkloadKind::kBurst}},
+    {"--trace-in", {WorkloadKind::kTrace}},
+};
+
+}  // namespace
+
+void check_workload_flags(const CLI::App& app, WorkloadKind kind) {
+  for (const Taken& flag : kTaken) {
+    if (app.count(flag.name) == 0) continue;
+    if (std::find(flag.by.begin(), flag.by.end(), kind) == flag.by.end()) {
+      throw CLI::ValidationError(flag.name,
+                                 fmt::format("has no meaning with --workload {}; leave it out",
+                                             kWorkloadNames[static_cast<size_t>(kind)]));
+    }
+  }
+}
 
 void add_workload_flags(CLI::App& app, WorkloadOptions& options) {
   app.add_option_function<std::string>(
@@ -28,10 +65,12 @@ void add_workload_flags(CLI::App& app, WorkloadOptions& options) {
          },
          "long: prompts at once after these, or none (default: 8x1000; of large models 8x500)")
       ->type_name("COUNTxTOKENS");
-  app.add_option("--streams", options.streams, "Chat streams that run all the while (default: 4)")
+  app.add_option("--streams", options.streams,
+                 "long, short-after-long: chat streams that run all the while (default: 4)")
       ->check(CLI::Range(0, 1024));
   app.add_option("--outputs", options.outputs,
-                 "Tokens that each prompt is answered with (default: 64, or 128 where prompts "
+                 "All but trace: tokens that each prompt is answered with (default: 64, or 128 "
+                 "where prompts "
                  "come by themselves)")
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--requests", options.requests,

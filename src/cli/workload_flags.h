@@ -11,5 +11,7 @@ namespace weft {
 
 // The options must outlive the parsing.
 void add_workload_flags(CLI::App& app, WorkloadOptions& options);
+// A validation error that names a flag which was given and of which this kind takes no notice.
+void check_workload_flags(const CLI::App& app, WorkloadKind kind);
 
 }  // namespace weft

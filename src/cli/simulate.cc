@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <iostream>
 
 #include "base/log.h"
@@ -14,6 +13,7 @@
 #include "cli/simulate_search.h"
 #include "cli/simulate_tables.h"
 #include "cli/simulate_timeline.h"
+#include "cli/text_file.h"
 
 namespace weft {
 namespace {
@@ -22,10 +22,12 @@ using timing::ChipModel;
 using timing::ModelShape;
 using Json = nlohmann::ordered_json;
 
-Status write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text) || !file.flush())
-    return Error{ErrorKind::kIo, fmt::format("cannot write {}", path.string())};
+// Before all is simulated, not after.
+Status check_outputs(const SimulateOptions& options) {
+  if (options.json != "-") WEFT_RETURN_IF_ERROR(check_writable(options.json));
+  for (const std::filesystem::path* path :
+       {&options.svg, &options.timeline, &options.trace, &options.operator_trace})
+    WEFT_RETURN_IF_ERROR(check_writable(*path));
   return {};
 }
 
@@ -91,9 +93,9 @@ Result<int> table_command(const SimulateSubjects& subjects, const SimulateOption
   if (lines.markdown()) std::cout << simulate_markdown(rows);
   WEFT_RETURN_IF_ERROR(write_json(options.json, simulate_json(rows)));
   if (!options.svg.empty()) WEFT_RETURN_IF_ERROR(write_text(options.svg, simulate_svg(rows)));
+  WEFT_RETURN_IF_ERROR(progress.outcome());
   if (!rows.back().note.empty() && !(options.trace.empty() && options.operator_trace.empty())) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("no trace of the last run: {}", rows.back().note)};
+    return Error{rows.back().kind, fmt::format("no trace of the last run: {}", rows.back().note)};
   }
   if (!options.operator_trace.empty())
     WEFT_RETURN_IF_ERROR(write_operator_trace(options.operator_trace, rows.back().result));
@@ -123,6 +125,7 @@ Result<int> search_command(const SimulateSubjects& subjects, const SimulateOptio
   progress.clear();
   if (lines.markdown()) std::cout << search_markdown(searches);
   WEFT_RETURN_IF_ERROR(write_json(options.json, search_json(searches)));
+  WEFT_RETURN_IF_ERROR(progress.outcome());
   return kExitOk;
 }
 
@@ -135,6 +138,7 @@ Result<int> sensitivity_command(const SimulateSubjects& subjects, const Simulate
       std::cout << text << std::flush;
     }
   }
+  WEFT_RETURN_IF_ERROR(progress.outcome());
   return kExitOk;
 }
 
@@ -166,11 +170,13 @@ Result<int> workload_command(const SimulateSubjects& subjects, const SimulateOpt
   progress.clear();
   WEFT_RETURN_IF_ERROR(
       write_json(options.json, {{"schema", "weft.simulate.mixed.v1"}, {"reports", reports}}));
+  WEFT_RETURN_IF_ERROR(progress.outcome());
   return failed ? kExitFailure : kExitOk;
 }
 
 Result<int> timeline_command(const SimulateSubjects& subjects, const SimulateOptions& options) {
   WEFT_RETURN_IF_ERROR(need_one(subjects, "--timeline"));
+  WEFT_RETURN_IF_ERROR(need_one_number(options, "--timeline"));
   const std::vector<Mode> modes = options.modes.empty()
                                       ? std::vector{Mode::kSerial, Mode::kFused, Mode::kSplit}
                                       : options.modes;
@@ -185,8 +191,7 @@ Result<int> timeline_command(const SimulateSubjects& subjects, const SimulateOpt
     rows.push_back(play(simulation, std::span(&phase, 1), settings_of(options, mode), progress,
                         std::move(extras)));
     if (!rows.back().note.empty()) {
-      return Error{ErrorKind::kInvalidArgument,
-                   fmt::format("mode {}: {}", mode_name(mode), rows.back().note)};
+      return Error{rows.back().kind, fmt::format("mode {}: {}", mode_name(mode), rows.back().note)};
     }
   }
   WEFT_RETURN_IF_ERROR(write_text(options.timeline, simulate_timeline(rows)));
@@ -197,6 +202,7 @@ Result<int> timeline_command(const SimulateSubjects& subjects, const SimulateOpt
 
 Result<int> simulate_command(const SimulateOptions& options) {
   WEFT_RETURN_IF_ERROR(init_log("warn"));
+  WEFT_RETURN_IF_ERROR(check_outputs(options));
   WEFT_ASSIGN(const SimulateSubjects subjects, find_subjects(options));
   switch (options.print) {
     case SimulatePrint::kTable:

@@ -29,11 +29,7 @@ MixedResult describe(const Simulation& simulation, const SimulateOptions& option
 
 Result<std::vector<MixedPhase>> simulated_workload(const SimulateOptions& options) {
   WorkloadOptions workload = options.workload;
-  if (options.in_flight.size() > 1) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("--in-flight {}: a workload takes one number",
-                             fmt::join(options.in_flight, ","))};
-  }
+  WEFT_RETURN_IF_ERROR(need_one_number(options, "a workload"));
   if (!options.in_flight.empty()) workload.in_flight = options.in_flight.front();
   return make_workload(complete_workload(std::move(workload), false));
 }

@@ -74,6 +74,31 @@ TEST(SimulateTimeline, EachModeHasItsLanes) {
   EXPECT_NE(svg.find("a prompt of 1,000 tokens comes to 2 running streams"), std::string::npos);
 }
 
+// Two streams, one of which ended and has its next, and modes of which one is done long before
+// the other has a first token.
+TEST(SimulateTimeline, ShowsTheLastFirstTokenAndStreamsOnce) {
+  const auto at = [](int ms) { return TimePoint(std::chrono::milliseconds(ms)); };
+  const auto row = [&](int first_token) {
+    SimulateRow row;
+    row.result.cores = 4;
+    PhaseRecord& record = row.result.records.emplace_back();
+    record.streams = 2;
+    record.end = at(first_token + 10);
+    record.requests = {
+        {.stream = true, .prompt = 1, .sent = at(0), .tokens = {at(1), at(40)}, .error = {}},
+        {.stream = true, .cut = true, .prompt = 1, .sent = at(0), .tokens = {at(2)}, .error = {}},
+        {.stream = true, .cut = true, .prompt = 1, .sent = at(40), .tokens = {at(50)}, .error = {}},
+        {.prompt = 9, .sent = at(0), .tokens = {at(first_token)}, .error = {}}};
+    return row;
+  };
+  const std::vector<SimulateRow> rows = {row(100), row(5000)};
+  const std::string svg = simulate_timeline(rows);
+  expect_plain_svg(svg);
+  EXPECT_NE(svg.find("comes to 2 running streams"), std::string::npos);
+  EXPECT_EQ(count(svg, "stroke='#2f6fd0'"), 6);
+  EXPECT_NE(svg.find(">5000"), std::string::npos) << svg;
+}
+
 TEST(SimulateTimeline, NothingToShowIsAPictureToo) {
   SimulateRow row;
   row.note = "does not fit";

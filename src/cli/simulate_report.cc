@@ -70,6 +70,14 @@ std::string setup_text(const SimulationSettings& settings, int cores) {
   return text;
 }
 
+std::string notes_text(std::span<const std::string> notes) {
+  std::vector<std::string> different;
+  for (const std::string& note : notes) add_new(different, note);
+  std::string text;
+  for (const std::string& note : different) text += fmt::format("\n-: {}\n", note);
+  return text;
+}
+
 std::string simulate_line(std::span<const SimulateRow> rows) {
   const SimulateRow& row = rows.back();
   const SimulationResult& r = row.result;
@@ -101,16 +109,20 @@ std::string simulate_markdown(std::span<const SimulateRow> rows) {
     for (const Mode mode : modes) header.emplace_back(mode_name(mode));
     TextTable table(std::move(header));
     std::string chip;
+    std::vector<std::string> notes;
     for (size_t i = 0; i + modes.size() <= rows.size(); i += modes.size()) {
       const SimulationResult& first = rows[i].result;
       if (first.model != model) continue;
       std::vector<std::string> cells = {first.chip == chip ? "" : first.chip,
                                         std::to_string(first.in_flight)};
       chip = first.chip;
-      for (const SimulateRow& row : rows.subspan(i, modes.size())) cells.push_back(cell(row));
+      for (const SimulateRow& row : rows.subspan(i, modes.size())) {
+        cells.push_back(cell(row));
+        if (!row.note.empty()) notes.push_back(row.note);
+      }
       table.add(std::move(cells));
     }
-    text += fmt::format("\n{}\n\n{}", model, table.markdown());
+    text += fmt::format("\n{}\n\n{}{}", model, table.markdown(), notes_text(notes));
   }
   return text;
 }

@@ -15,11 +15,15 @@ namespace weft {
 // One run.
 struct SimulateRow {
   SimulationResult result;
-  std::string note;  // why there is none
+  std::string note;                        // why there is none
+  ErrorKind kind = ErrorKind::kExhausted;  // of the note
 };
 
 // "split 16+16"
 std::string setup_text(const SimulationSettings& settings, int cores);
+
+// Why runs have no figures, each reason once, below a table; empty where there is none.
+std::string notes_text(std::span<const std::string> notes);
 
 // The last row's line of the table, with what stands above where a chip and model begin. What runs
 // are held against: mode serial with one request in flight, and with as many as they have.

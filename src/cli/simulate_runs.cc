@@ -29,17 +29,33 @@ Result<timing::ChipModel> find_chip(const SimulateOptions& options, const std::s
   return chip;
 }
 
+void add_new(std::vector<std::string>& list, const std::string& name) {
+  if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+}
+
+// Each once, with all presets in the place of "all".
+std::vector<std::string> device_names(const std::vector<std::string>& asked) {
+  std::vector<std::string> names;
+  for (const std::string& name : asked) {
+    if (name != "all") {
+      add_new(names, name);
+      continue;
+    }
+    for (const auto& preset : timing::kPresets) add_new(names, std::string(preset));
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<SimulateSubjects> find_subjects(const SimulateOptions& options) {
   SimulateSubjects subjects;
-  std::vector<std::string> names = options.devices;
-  if (names == std::vector<std::string>{"all"})
-    names.assign(std::begin(timing::kPresets), std::end(timing::kPresets));
-  for (const std::string& name : names) {
+  for (const std::string& name : device_names(options.devices)) {
     WEFT_ASSIGN(subjects.chips.emplace_back(), find_chip(options, name));
   }
-  for (const std::string& name : options.models) {
+  std::vector<std::string> models;
+  for (const std::string& name : options.models) add_new(models, name);
+  for (const std::string& name : models) {
     auto shape = find_model_shape(name);
     if (!shape.ok()) return about("--model", shape.error());
     subjects.shapes.push_back(std::move(shape).value());
@@ -77,6 +93,12 @@ std::vector<int> in_flight_of(const SimulateOptions& options, std::vector<int> o
   return numbers;
 }
 
+Status need_one_number(const SimulateOptions& options, const char* what) {
+  if (options.in_flight.size() <= 1) return {};
+  return Error{ErrorKind::kInvalidArgument, fmt::format("--in-flight {}: {} takes one number",
+                                                        fmt::join(options.in_flight, ","), what)};
+}
+
 std::vector<Mode> modes_of(const SimulateOptions& options) {
   std::vector<Mode> modes = options.modes;
   if (modes.empty()) {
@@ -91,6 +113,16 @@ std::vector<Mode> modes_of(const SimulateOptions& options) {
 void SimulateProgress::begin(const Simulation& simulation, const std::string& what) {
   bar_.relabel(fmt::format("{}, {}: {}", simulation.chip().name, simulation.shape().name, what));
   bar_.update(done_);
+}
+
+void SimulateProgress::ended(const SimulateRow& row) {
+  if (row.note.empty()) any_ = true;
+  if (!row.note.empty() && !failure_) failure_ = Error{row.kind, row.note};
+}
+
+Status SimulateProgress::outcome() const {
+  if (any_ || !failure_) return {};
+  return *failure_;
 }
 
 SimulateRow play(Simulation& simulation, std::span<const MixedPhase> phases,
@@ -117,7 +149,9 @@ SimulateRow play(Simulation& simulation, std::span<const MixedPhase> phases,
     row.result = std::move(result).value();
   } else {
     row.note = result.error().message;
+    row.kind = result.error().kind;
   }
+  progress.ended(row);
   return row;
 }
 

@@ -2,6 +2,7 @@
 // Runs of `weft simulate`: what the flags ask for, and how far they have come.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,10 +25,13 @@ MixedPhase closed_loop(const SimulateOptions& options, int in_flight);
 SimulationSettings settings_of(const SimulateOptions& options, Mode mode);
 // Ascending, or `otherwise` where the flag was not given.
 std::vector<int> in_flight_of(const SimulateOptions& options, std::vector<int> otherwise);
+// An error where --in-flight has several.
+Status need_one_number(const SimulateOptions& options, const char* what);
 // Mode serial first, or all where the flag was not given.
 std::vector<Mode> modes_of(const SimulateOptions& options);
 
-// Says on standard error which run it is, and how much of all work is done.
+// Says on standard error which run it is, and how much of all work is done; knows whether runs had
+// figures.
 class SimulateProgress {
  public:
   explicit SimulateProgress(uint64_t work) : bar_("simulating", work, ProgressUnit::kItems) {}
@@ -35,10 +39,15 @@ class SimulateProgress {
   void add(uint64_t work) { bar_.update(done_ += work); }
   // What comes to standard output has the terminal.
   void clear() { bar_.clear(); }
+  void ended(const SimulateRow& row);
+  // Where no run had figures, the error of the first.
+  Status outcome() const;
 
  private:
   ProgressBar bar_;
   uint64_t done_ = 0;
+  bool any_ = false;
+  std::optional<Error> failure_;
 };
 
 // A run's figures, or the reason why there are none.

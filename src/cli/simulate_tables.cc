@@ -77,6 +77,7 @@ Result<std::string> sensitivity_text(const ChipModel& chip, const timing::ModelS
   std::vector<std::string> header = {"tokens a second / ms to the first token"};
   for (const Load& load : kLoads) header.emplace_back(load.name);
   TextTable table(std::move(header));
+  std::vector<std::string> notes;
   for (const Variant& variant : kVariants) {
     ChipModel changed = chip;
     for (const std::string& name : variant.changes) WEFT_RETURN_IF_ERROR(change(changed, name));
@@ -89,10 +90,12 @@ Result<std::string> sensitivity_text(const ChipModel& chip, const timing::ModelS
       cells.push_back(row.note.empty() ? fmt::format("{:.1f} / {:.0f}", figures.output_rate,
                                                      1e3 * figures.ttft_mean.value_or(0))
                                        : "-");
+      if (!row.note.empty()) notes.push_back(row.note);
     }
     table.add(std::move(cells));
   }
-  return titled(fmt::format("{}, {}", chip.name, shape.name), table, options.markdown);
+  return titled(fmt::format("{}, {}", chip.name, shape.name), table, options.markdown) +
+         notes_text(notes);
 }
 
 uint64_t sensitivity_work(const SimulateOptions& options) {

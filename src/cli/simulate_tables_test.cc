@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/simulate_runs.h"
 #include "cli/small_simulation_test.h"
 
 namespace weft {
@@ -22,6 +23,38 @@ TEST(SimulateTables, TheCheckHasBothSides) {
                            "gate and up, 577 rows", "attention of 8 streams, 4200 keys"})
     EXPECT_NE(text.find(line), std::string::npos) << text;
   EXPECT_GE(std::count(text.begin(), text.end(), '%'), 18);
+}
+
+TEST(SimulateTables, WhyARunHasNoFigures) {
+  timing::ChipModel chip = small_chip();
+  chip.hbm_bytes = 1 << 20;
+  SimulateOptions options;
+  SimulateProgress progress(sensitivity_work(options));
+  const auto text = sensitivity_text(chip, small_shape(), options, progress);
+  ASSERT_TRUE(text.ok());
+  const size_t note = text->find("of memory");
+  EXPECT_NE(note, std::string::npos) << *text;
+  EXPECT_EQ(text->find("of memory", note + 1), std::string::npos) << "once";
+  ASSERT_FALSE(progress.outcome().ok());
+  EXPECT_EQ(progress.outcome().error().kind, ErrorKind::kExhausted);
+
+  const std::vector<SimulateRow> rows = {[] {
+    SimulateRow row;
+    row.result.model = "m";
+    row.note = "why there is none";
+    return row;
+  }()};
+  EXPECT_NE(simulate_markdown(rows).find("why there is none"), std::string::npos);
+}
+
+TEST(SimulateTables, OneRunThatHasFiguresIsAnOutcome) {
+  SimulateProgress progress(1);
+  SimulateRow row;
+  row.note = "why there is none";
+  progress.ended(row);
+  EXPECT_FALSE(progress.outcome().ok());
+  progress.ended({});
+  EXPECT_TRUE(progress.outcome().ok());
 }
 
 }  // namespace

@@ -107,22 +107,40 @@ Axis axis_of(std::span<const Scene> scenes) {
     axis.from = std::max(axis.from, scene.since(scene.record.begin));
     axis.to = std::max(axis.to, scene.first_token() + kAfter);
   }
-  for (const Scene& scene : scenes) axis.to = std::min(axis.to, scene.since(scene.record.end));
   return axis;
 }
 
-int streams_of(const Scene& scene) {
-  return static_cast<int>(std::count_if(scene.record.requests.begin(), scene.record.requests.end(),
-                                        [](const RequestRecord& r) { return r.stream; }));
+// Lines of tokens, by the order in which streams began. One that ended and the one that took its
+// place are one line.
+std::vector<std::vector<const RequestRecord*>> stream_lines(const PhaseRecord& record) {
+  std::vector<const RequestRecord*> streams;
+  for (const RequestRecord& request : record.requests) {
+    if (request.stream) streams.push_back(&request);
+  }
+  std::stable_sort(streams.begin(), streams.end(),
+                   [](const auto* a, const auto* b) { return a->sent < b->sent; });
+  std::vector<std::vector<const RequestRecord*>> lines;
+  for (const RequestRecord* stream : streams) {
+    const auto free = std::find_if(lines.begin(), lines.end(), [&](const auto& line) {
+      const RequestRecord& last = *line.back();
+      return !last.cut && !last.tokens.empty() && last.tokens.back() <= stream->sent;
+    });
+    if (free == lines.end()) {
+      lines.push_back({stream});
+    } else {
+      free->push_back(stream);
+    }
+  }
+  return lines;
 }
 
-// A mode's part of the picture.
+// A mode's part of the picture; nothing is drawn after the end of its run.
 class Panel {
  public:
   Panel(const Scene& scene, const Axis& axis, double top) : scene_(scene), axis_(axis), top_(top) {}
 
   static double height(const Scene& scene) {
-    return kName + kCores + kLaneGap + 10 + kStream * (streams_of(scene) + 1) + kModeGap;
+    return kName + kCores + kLaneGap + 10 + kStream * (scene.record.streams + 1) + kModeGap;
   }
 
   std::string svg() const { return name() + lanes() + tokens() + arrival(); }
@@ -162,7 +180,8 @@ class Panel {
         "<text x='{:.0f}' y='{:.1f}' text-anchor='end'>{}</text>"
         "<rect x='{:.1f}' y='{:.1f}' width='{:.1f}' height='{:.1f}' fill='{}'/>",
         kLeft - 10, top + height / 2 - 3, label, kLeft - 10, top + height / 2 + 12, cores,
-        axis_.x(axis_.from), top, axis_.x(axis_.to) - axis_.x(axis_.from), height, kIdleColor);
+        axis_.x(axis_.from), top, axis_.x(scene_.since(scene_.record.end)) - axis_.x(axis_.from),
+        height, kIdleColor);
     for (const Span& span : scene_.spans) {
       // Modes that have groups still run some quanta on all cores.
       if ((span.group != group && span.group != Group::kAll) || !axis_.shows(span.begin, span.end))
@@ -205,15 +224,14 @@ class Panel {
   }
 
   std::string tokens() const {
-    const int streams = streams_of(scene_);
+    const int streams = scene_.record.streams;
     double y = tokens_top();
     std::string svg = fmt::format(
         "<text x='{:.0f}' y='{:.1f}' text-anchor='end'>streams' tokens</text>"
         "<text x='{:.0f}' y='{:.1f}' text-anchor='end'>its answer</text>",
         kLeft - 10, y + kStream * streams / 2 + 2, kLeft - 10, y + kStream * (streams + 1) + 2);
-    for (const RequestRecord& request : scene_.record.requests) {
-      if (!request.stream) continue;
-      svg += ticks(request, y, kStreamColor);
+    for (const auto& line : stream_lines(scene_.record)) {
+      for (const RequestRecord* request : line) svg += ticks(*request, y, kStreamColor);
       y += kStream;
     }
     return svg + ticks(*scene_.prompt, y + 1, kAnswerColor);
@@ -287,7 +305,7 @@ std::string simulate_timeline(std::span<const SimulateRow> rows) {
     const SimulationResult& result = scenes.front().result;
     title = fmt::format("{}, {}: a prompt of {} tokens comes to {} running streams at 0 ms",
                         result.chip, result.model, format_count(scenes.front().prompt->prompt),
-                        streams_of(scenes.front()));
+                        scenes.front().record.streams);
   }
   return fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' width='{0:.0f}' height='{1:.0f}' "

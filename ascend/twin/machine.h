@@ -67,6 +67,7 @@ class Machine {
     return *cores_[self.core()].sub_cores[static_cast<int>(role)];
   }
   // For each flag, how often each vector core has set it and the other has not yet.
+  static constexpr int kCrossModes = 3;
   using Halves = std::array<std::array<int, 2>, kCrossFlags>;
   Halves& HalfSets(int core, int mode) { return cores_[core].half_sets[mode]; }
   // Who wrote back a line last, for messages.
@@ -90,8 +91,8 @@ class Machine {
  private:
   struct Core {
     std::array<std::unique_ptr<SubCore>, 3> sub_cores;
-    std::array<Halves, 3> half_sets{};  // by mode
-    int block = -1;                     // -1: free
+    std::array<Halves, kCrossModes> half_sets{};  // by mode
+    int block = -1;                               // -1: free
   };
   struct Launched {
     Kernel kernel = nullptr;  // null: a copy

@@ -436,5 +436,34 @@ TEST(Protocol, VectorAndCubeCoresHandOver) {
   }
 }
 
+// ---- Flags within a block.
+
+int again_line = 0;
+
+// Both vector cores set a flag that the cube core waits for, and one of them sets it again.
+template <int32_t kAgain>
+void set_again_by_one(GM_ADDR) {
+  if (here().is_cube()) return CrossCoreWaitFlag(3);
+  CrossCoreSetFlag<0x2, PIPE_MTE3>(3);
+  if (GetSubBlockIdx() != kAgain) return;
+  again_line = __LINE__ + 1;
+  CrossCoreSetFlag<0x2, PIPE_MTE3>(3);
+}
+
+template <int32_t kAgain>
+void expect_set_of_one(const std::string& what) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    Device device(few_cores(seed));
+    Array<int64_t> none(device, 8);
+    device.Launch<&set_again_by_one<kAgain>>(1, GM_ADDR(none));
+    expect_fault(device, what, again_line, __FILE__);
+  }
+}
+
+TEST(CrossFlags, SetByOneVectorCoreAlone) {
+  expect_set_of_one<0>("CrossCoreSetFlag(3) happened 1 times more on AIV 0 than on the other");
+  expect_set_of_one<1>("CrossCoreSetFlag(3) happened 1 times more on AIV 1 than on the other");
+}
+
 }  // namespace
 }  // namespace weft::twin

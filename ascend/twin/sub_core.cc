@@ -440,6 +440,18 @@ void SubCore::CheckCrossFlags() {
           fmt::format("CrossCoreSetFlag({}) happened {} times more than {} waited for it", id,
                       cross_[id], role_name()));
   }
+  if (is_cube()) return;
+  const size_t own = role_ == Role::kVector0 ? 0 : 1;
+  for (int mode = 0; mode < Machine::kCrossModes; ++mode) {
+    const Machine::Halves& halves = machine_.HalfSets(core_, mode);
+    for (int id = 0; id < kCrossFlags; ++id) {
+      if (halves[id][own] == 0) continue;
+      Raise(half_where_[id],
+            fmt::format("CrossCoreSetFlag({}) happened {} times more on {} than on the other "
+                        "vector core",
+                        id, halves[id][own], role_name()));
+    }
+  }
 }
 
 // ---- Local memory from the scalar unit.

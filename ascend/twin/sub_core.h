@@ -144,7 +144,8 @@ class SubCore {
   // A flag between the cores of the block counts one more; and how far who set it had come.
   void AddCross(int id, const Where& where);
   void HearCross(int id, const SubCore& from, const Clock& clock);
-  // Raises a fault for a flag between the cores of the block that nobody waited for.
+  // Raises a fault for a flag between the cores of the block that nobody waited for, or that the
+  // other vector core has set less often.
   void CheckCrossFlags();
   // For a deadlock's report: values that were set and never left the scalar cache.
   std::string DirtyLines() const;
@@ -258,6 +259,7 @@ class SubCore {
   const uint8_t* last_line_ = nullptr;
   uint64_t last_version_ = 0;
   std::array<Where, kCrossFlags> cross_where_;
+  std::array<Where, kCrossFlags> half_where_;  // of a vector core's own sets
   std::array<uint8_t, kHardEvents> event_pool_{}, release_flags_{};
   uint8_t atomic_ = 0;
   ScalarCache cache_;

@@ -102,6 +102,7 @@ void SubCore::SetCross(int mode, int id, pipe_t pipe) {
   } else {
     for (SubCore* vector : vectors) vector->HearCross(id, *this, clock);
   }
+  half_where_[id] = carried_out_;
   auto& halves = machine_.HalfSets(core_, mode)[id];
   ++halves[role_ == Role::kVector0 ? 0 : 1];
   if (halves[0] == 0 || halves[1] == 0) return;

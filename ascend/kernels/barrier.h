@@ -1,26 +1,31 @@
 #pragma once
 // TeamBarrier: all programs of a team's blocks wait for each other.
 //
-// Each program has a flag (pipeline.h): twice the number of barriers it has come to, and one more
-// when it has given up and comes to no others. A vector core looks at
-// the flags of the whole team by one copy to UB, again and again until all are far enough; it first
-// waits for its own block's cube core alone, so that it loads memory with such copies only while
-// blocks wait for each other. A cube core has no way to look at so many words: both vector cores of
-// its block tell it by a flag within the block, when they have seen everybody.
+// Each program has a flag (pipeline.h): the number of barriers it has come to, and how it stands at
+// the last of them (Standing). A vector core looks at the flags of the whole team by one copy to
+// UB, again and again until all are far enough; it first waits for its own block's cube core alone,
+// so that it loads memory with such copies only while blocks wait for each other. A cube core has
+// no way to look at so many words: both vector cores of its block tell it by a flag within the
+// block, when they have seen everybody.
 //
 //   cube core      drain, flag                                      wait for both -> verdict
 //   vector core 0  drain, flag -> cube core's flag -> everybody's -> tell
 //   vector core 1  drain, flag -> cube core's flag -> everybody's -> tell
 //
 // What a program wrote before its flag is seen by whoever has seen the flag, and by whom that one
-// tells. A flag within the block says no more than that, so whether all had come, the verdict, is
-// read from the first vector core's flag: where not all had, it is taken back by one barrier before
-// it tells. Who gives up later leaves the verdict as it was.
+// tells. A flag within the block says no more than that, so the cube core reads from the first
+// vector core's flag whether all had come.
 //
-// Nobody waits for ever. A vector core's waits are capped. A cube core's wait has no cap, but both
-// vector cores tell it once for each barrier, however theirs ends, and once more if they give up
-// elsewhere (Part): each program of a block that has given up goes through Part, or has lost a
-// barrier.
+// The three programs of a block pass a barrier together or lose it together: within an operator
+// they wait for each other without a cap. Who has come never takes it back, so that all had come,
+// or that one has given up before, is the same for everybody, whenever they look. Only a cap could
+// part them. So only the first vector core's wait has one, and the second waits as long: at its cap
+// the first closes the barrier, looks again, and then says whether it was passed; the second passes
+// no barrier that it sees closed. Its copies that have not seen that are over before the last look.
+//
+// Both vector cores tell the cube core once for each barrier, however it ends, and once more if
+// they give up elsewhere (Part). So do all three programs of a block, as often: whoever has given
+// up goes through Part, the others lose the next barrier.
 
 #include <cstdint>
 
@@ -52,7 +57,7 @@ class TeamBarrier {
   __aicore__ inline void Arrive() {
     AscendC::PipeBarrier<PIPE_ALL>();
     ++arrived_;
-    Own().Post(2 * arrived_);
+    Own().Post(At(kArrived));
   }
 
   // Returns once all have arrived: what any of them wrote before is there for this one. What this
@@ -63,14 +68,15 @@ class TeamBarrier {
       AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
       Own().Hold();
       AscendC::CrossCoreWaitFlag(kBarrierFlag);
-      if (!Came(FlagOf(block_ + 1).Read())) end = WaitEnd::kAborted;
+      const int64_t first = FlagOf(block_ + 1).Read();
+      if (!Came(first) || first == At(kLost)) end = WaitEnd::kAborted;
     } else {
-      end = AwaitCubeCore();
+      AwaitCubeCore();
       AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
-      if (end == WaitEnd::kDone) end = AwaitAll();
+      end = AwaitAll();
     }
     if (end != WaitEnd::kDone) {
-      --arrived_;
+      lost_ = true;
       Abort();
     }
     if ASCEND_IS_AIV {
@@ -80,7 +86,7 @@ class TeamBarrier {
   }
 
   // Nobody waits for this program any more: those that do, or will, end with kAborted.
-  __aicore__ inline void Abort() { Own().Write(2 * arrived_ + 1); }
+  __aicore__ inline void Abort() { Own().Write(At(lost_ ? kLost : kGaveUp)); }
 
   // For a program that has given up, and not at a barrier: the others of its block may be at one.
   __aicore__ inline static void Part() {
@@ -95,16 +101,29 @@ class TeamBarrier {
  private:
   static constexpr int32_t kFlagWords = kBarrierFlagBytes / sizeof(int64_t);
 
-  __aicore__ inline bool Came(int64_t flag) const { return flag >= 2 * arrived_; }
-  __aicore__ inline static bool GaveUp(int64_t flag) { return flag % 2 != 0; }
+  // Looks of the first vector core after it has closed a barrier.
+  static constexpr int64_t kLastLooks = 16;
 
-  __aicore__ inline WaitEnd AwaitCubeCore() {
+  // In a flag's value beside the number of barriers; a flag only grows.
+  enum Standing : int64_t {
+    kArrived = 0,
+    kClosed = 1,    // of the first vector core: it says next whether this one was passed or lost
+    kReopened = 2,  // it was passed
+    kLost = 3,      // it was lost: this program comes to no other
+    kGaveUp = 4,    // it was passed, and this program comes to no other
+    kStandings = 8,
+  };
+
+  __aicore__ inline int64_t At(Standing standing) const { return kStandings * arrived_ + standing; }
+  __aicore__ inline bool Came(int64_t flag) const { return flag >= At(kArrived); }
+  __aicore__ inline static bool GaveUp(int64_t flag) { return flag % kStandings >= kLost; }
+
+  // Or until it is clear that it does not come, which AwaitAll finds.
+  __aicore__ inline void AwaitCubeCore() {
     Flag flag = FlagOf(block_);
     for (int64_t looks = 1;; ++looks) {
       const int64_t now = flag.Read();
-      if (Came(now)) return WaitEnd::kDone;
-      if (GaveUp(now)) return WaitEnd::kAborted;
-      if (spin_cap_ > 0 && looks >= spin_cap_) return WaitEnd::kSpinCap;
+      if (Came(now) || GaveUp(now) || looks == spin_cap_) return;
     }
   }
 
@@ -127,8 +146,17 @@ class TeamBarrier {
         if (GaveUp(flag)) return WaitEnd::kAborted;
         break;
       }
-      if (come == programs_) return WaitEnd::kDone;
-      if (spin_cap_ > 0 && looks >= spin_cap_) return WaitEnd::kSpinCap;
+      if (ProgramOfBlock() != 1) {
+        const int64_t first = seen.GetValue((block_ + 1) * kFlagWords);
+        if (first == At(kLost)) return WaitEnd::kAborted;
+        if (come == programs_ && first != At(kClosed)) return WaitEnd::kDone;
+      } else if (come == programs_) {
+        if (spin_cap_ > 0 && looks > spin_cap_) Own().Write(At(kReopened));
+        return WaitEnd::kDone;
+      } else if (spin_cap_ > 0) {
+        if (looks == spin_cap_) Own().Write(At(kClosed));
+        if (looks == spin_cap_ + kLastLooks) return WaitEnd::kSpinCap;
+      }
       AscendC::SetFlag<AscendC::HardEvent::S_MTE2>(EVENT_ID0);
       AscendC::WaitFlag<AscendC::HardEvent::S_MTE2>(EVENT_ID0);
     }
@@ -144,6 +172,7 @@ class TeamBarrier {
   int32_t programs_ = 0;
   int32_t block_ = 0;  // its first program
   int64_t arrived_ = 0;
+  bool lost_ = false;  // the last one
   int64_t spin_cap_ = 0;
 };
 

@@ -52,6 +52,16 @@ class LayerProgram {
     return Sync(Work::kVector);
   }
 
+  // Of a quantum that is lost: nobody is left waiting for a layer of it.
+  __aicore__ inline void AbortSends(GM_ADDR descriptor, int32_t team) {
+    if (!program_.Leads(team)) return;
+    ReadStruct(descriptor, d_);
+    for (int32_t i = 0; i < d_.passes; ++i) {
+      const PassEntry pass = Pass(i);
+      if (pass.sends >= 0) Board(pass.sends, pass.sends_base).Abort(pass.sends);
+    }
+  }
+
  private:
   __aicore__ inline bool RunLayers() {
     ops_.ReadLayer(d_.layer_begin);
@@ -101,6 +111,10 @@ class LayerProgram {
       if (pass.follows >= 0) follows_ = true;
       if (pass.sends >= 0) sends_ = true;
     }
+  }
+
+  __aicore__ inline PipeLine Board(int32_t board, int64_t base) const {
+    return PipeLine(Pointer(program_.launch().boards), board, base, program_.launch().spin_cap);
   }
 
   // --- a layer
@@ -168,8 +182,7 @@ class LayerProgram {
     for (int32_t i = 0; i < d_.passes; ++i) {
       const PassEntry pass = Pass(i);
       if (pass.follows < 0) continue;
-      PipeLine line(Pointer(program_.launch().boards), pass.follows, pass.follows_base,
-                    program_.launch().spin_cap);
+      PipeLine line = Board(pass.follows, pass.follows_base);
       if (!program_.Went(line.Wait(layer_), kSendLost)) return false;
     }
     return true;
@@ -180,10 +193,7 @@ class LayerProgram {
     if (!sends_ || !program_.Leads(kind_)) return;
     for (int32_t i = 0; i < d_.passes; ++i) {
       const PassEntry pass = Pass(i);
-      if (pass.sends < 0) continue;
-      PipeLine line(Pointer(program_.launch().boards), pass.sends, pass.sends_base,
-                    program_.launch().spin_cap);
-      line.Send(layer_, pass.sends);
+      if (pass.sends >= 0) Board(pass.sends, pass.sends_base).Send(layer_, pass.sends);
     }
   }
 

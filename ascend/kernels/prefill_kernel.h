@@ -15,8 +15,9 @@ class PrefillKernel {
   __aicore__ inline bool Run(GM_ADDR descriptor, int32_t team) {
     program_.At(kInDecision, 0);
     const bool wanted = program_.Decide(team, descriptor);
-    if (program_.failed()) return false;
-    return wanted ? layers_.Run(descriptor) : layers_.Skip(team);
+    if (!program_.failed() && (wanted ? layers_.Run(descriptor) : layers_.Skip(team))) return true;
+    layers_.AbortSends(descriptor, team);
+    return false;
   }
 
  private:

@@ -27,6 +27,7 @@ using weft_ascend::RingEntry;
 
 constexpr int kBlocks = 2;
 constexpr int kBoard = 1;
+constexpr int kNextBoard = 0;
 constexpr int64_t kSpinCap = 3000;
 const ExecutorLimits kLimits = {2, 2, 64, 4, 128, 4, 64};
 
@@ -101,7 +102,10 @@ class Bench {
     EXPECT_TRUE(memory_->read_logits(0, row, logits).ok());
     return logits;
   }
-  int64_t board() { return read<int64_t>(flags_, kBoardFlags + kBoard * weft_ascend::kFlagBytes); }
+  int64_t board(int board = kBoard) {
+    return read<int64_t>(flags_,
+                         kBoardFlags + static_cast<uint64_t>(board) * weft_ascend::kFlagBytes);
+  }
   std::vector<ProgramReport> reports() {
     std::vector<ProgramReport> reports(kBlocks * weft_ascend::kPrograms);
     EXPECT_TRUE(reports_.read(0, std::as_writable_bytes(std::span(reports))).ok());
@@ -207,7 +211,7 @@ TEST(AscendPrograms, LayersLaunchedOneByOneAndADecodeLoop) {
 }
 
 // Nobody sends the third layer: who follows ends with a code that says so, and takes along those
-// that wait for it.
+// that wait for it, also for its own layers.
 TEST(AscendPrograms, ALostSendEndsTheLaunchWithACode) {
   const Expected expected("llama");
   const std::span prompt = std::span(expected.prompt).first(9);
@@ -218,6 +222,7 @@ TEST(AscendPrograms, ALostSendEndsTheLaunchWithACode) {
   bench.prefill(sender, 0, 2);
   Pass follower{1, {rows_of(prompt.last(1), 8, blocks, Outputs::kLast)}};
   follower.follows = kBoard;
+  follower.sends = kNextBoard;
   bench.describe(follower, 0, bench.layers());
   bench.decode({bench.last_descriptor()});
   int lost = 0;
@@ -230,6 +235,7 @@ TEST(AscendPrograms, ALostSendEndsTheLaunchWithACode) {
     EXPECT_EQ(report.place, weft_ascend::kInBoard);
   }
   EXPECT_GT(lost, 0);
+  EXPECT_EQ(bench.board(kNextBoard), weft_ascend::kAborted);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace weft_ascend {
 
 // A block's place among them. Every operator is called by the three programs of each. Flags between
-// these, by CrossCoreSetFlag, are 0 to 10 and belong to whichever operator runs, which leaves them
-// all taken back; of 11 to 15 some are SyncAll's.
+// these, by CrossCoreSetFlag, are 0 to 9 and belong to whichever operator runs, which leaves them
+// all taken back; 10 is the barrier's, and of 11 to 15 some are SyncAll's.
 struct Team {
   int32_t rank;
   int32_t size;

@@ -13,7 +13,8 @@ extern "C" __global__ __aicore__ void weft_resident(GM_ADDR launch) {
   weft_ascend::ResidentKernel(launch);
 }
 
-// All blocks run this one weft_ascend::Descriptor, as the launch's first team.
+// The two programs of weft_resident by themselves, to launch one group alone: here all blocks run
+// this one weft_ascend::Descriptor, as the launch's first team.
 extern "C" __global__ __aicore__ void weft_prefill(GM_ADDR launch, GM_ADDR descriptor) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   AscendC::TPipe pipe;

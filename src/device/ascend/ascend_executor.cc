@@ -113,13 +113,7 @@ Status AscendExecutor::load(const Model& model, const std::vector<LayerRoles>& l
                                            .cores = options_.cores,
                                            .workspaces = options_.split() ? 2 : 1},
                                           progress));
-  ResidentOptions resident;
-  resident.blocks = {options_.split() ? options_.prefill_cores : options_.cores,
-                     options_.decode_cores};
-  resident.boards = limits_.passes;
-  resident.epoch_quanta = options_.epoch_quanta;
-  resident.epoch_time = std::min(resident.epoch_time, device_->time_limit() / 2);
-  resident.spin_cap = options_.spin_cap;
+  const ResidentOptions resident = resident_options(options_, device_->time_limit());
   WEFT_ASSIGN(resident_,
               Resident::create(*device_, resident, model_->address(), model_->workspaces()));
   for (const Group group : {Group::kAll, Group::kPrefill, Group::kDecode}) {

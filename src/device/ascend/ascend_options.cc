@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ascend/kernels/shapes.h"
+#include "device/ascend/resident.h"
 #include "device/executor_limits.h"
 
 namespace weft {
@@ -54,6 +55,16 @@ std::string AscendOptions::describe() const {
   std::string text = fmt::format("{}, {} core{}, kv f16", name, cores, cores == 1 ? "" : "s");
   if (split()) text += fmt::format(", split prefill {} decode {}", prefill_cores, decode_cores);
   return text;
+}
+
+ResidentOptions resident_options(const AscendOptions& options, Duration time_limit) {
+  ResidentOptions resident;
+  resident.blocks = {options.split() ? options.prefill_cores : options.cores, options.decode_cores};
+  resident.boards = options.limits.passes;
+  resident.epoch_quanta = options.epoch_quanta;
+  resident.epoch_time = std::min(resident.epoch_time, time_limit / 2);
+  resident.spin_cap = options.spin_cap;
+  return resident;
 }
 
 }  // namespace weft

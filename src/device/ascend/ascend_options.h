@@ -6,12 +6,15 @@
 #include <span>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "device/ascend/device_weights.h"
 #include "device/executor.h"
 #include "kernels/kernel_table.h"
 
 namespace weft {
+
+struct ResidentOptions;
 
 struct AscendOptions {
   std::string name = "ascend";  // in the description: what the device is
@@ -37,5 +40,8 @@ struct AscendOptions {
   Status check(int64_t block_bytes) const;
   std::string describe() const;
 };
+
+// How the resident kernel is launched on a device that ends kernels after `time_limit`.
+ResidentOptions resident_options(const AscendOptions& options, Duration time_limit);
 
 }  // namespace weft

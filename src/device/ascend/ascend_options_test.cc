@@ -18,13 +18,24 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The chip would end an epoch that is as long, so it is asked for all that it can give.
+// The chip ends a kernel after so long, so it is asked for all that it can give.
 TEST(AclDevice, KernelsHaveTheLongestTime) {
   twin::set_acl_options({});
   const auto device = AclDevice::create(0, "weft_kernels.o");
   ASSERT_TRUE(device.ok()) << device.error().message;
   EXPECT_EQ((*device)->time_limit(), std::chrono::seconds(1091));
-  EXPECT_LE(ResidentOptions{}.epoch_time, (*device)->time_limit());
+}
+
+// An epoch is due at half that time, but no later than after ten minutes.
+TEST(AscendOptions, AnEpochEndsLongBeforeTheChipEndsIt) {
+  AscendOptions options;
+  options.cores = 4;
+  options.epoch_quanta = 17;
+  const auto epoch = [&](Duration limit) { return resident_options(options, limit).epoch_time; };
+  EXPECT_EQ(epoch(std::chrono::seconds(1091)), std::chrono::milliseconds(545500));
+  EXPECT_EQ(epoch(std::chrono::seconds(30)), std::chrono::seconds(15));
+  EXPECT_EQ(epoch(std::chrono::hours(2)), std::chrono::minutes(10));
+  EXPECT_EQ(resident_options(options, std::chrono::hours(1)).epoch_quanta, 17);
 }
 
 TEST(AscendExecutor, RefusesLimitsThatCannotBe) {

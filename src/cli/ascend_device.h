@@ -23,7 +23,7 @@ struct AscendFlags {
   int cores = 0;                 // 0: all of a card, a few of the twin
   uint64_t seed = 1;             // of the order in which the twin's pipes run
   std::string weights = "auto";  // auto: Q8_0 as int8; half
-  std::string kernels = "weft_kernels.o";
+  std::string kernels = "weft_kernels_npu.o";
   int ordinal = 0;  // of the card
 };
 

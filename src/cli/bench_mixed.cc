@@ -241,8 +241,8 @@ Result<int> bench_mixed_command(const BenchMixedOptions& options) {
                              longest_sequence(phases))};
   }
   WEFT_ASSIGN(load.max_sequences, sequences_of(phases, kMostSequences));
-  const auto groups = [](Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; };
-  scheduling.mode = std::any_of(modes.begin(), modes.end(), groups) ? Mode::kSplit : Mode::kSerial;
+  scheduling.mode =
+      std::any_of(modes.begin(), modes.end(), has_groups) ? Mode::kSplit : Mode::kSerial;
   WEFT_RETURN_IF_ERROR(prepare_load(scheduling, load));
   WEFT_ASSIGN(const LoadedModel model, load_model(load));
 

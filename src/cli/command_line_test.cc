@@ -144,6 +144,11 @@ TEST_F(ConfigFile, ErrorsNameTheFileAndTheKey) {
   EXPECT_THAT(usage_error({"serve", "--config", "/nowhere/x.toml"}), HasSubstr("/nowhere/x.toml"));
 }
 
+TEST(CommandLine, TheCardsKernelsHaveTheBuildsName) {
+  const auto run = parsed<RunOptions>({"run", "m.gguf", "-p", "x"});
+  EXPECT_EQ(run.load.ascend.kernels, "weft_kernels_npu.o");
+}
+
 TEST(ExitCode, TellsKindsApart) {
   EXPECT_EQ(exit_code(ErrorKind::kInvalidArgument), 2);
   EXPECT_EQ(exit_code(ErrorKind::kCorrupt), 3);

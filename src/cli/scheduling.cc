@@ -19,8 +19,6 @@ constexpr double kQuantaOfTarget = 4;
 
 Duration from_ms(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
 
-bool has_groups(Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; }
-
 }  // namespace
 
 Status prepare_load(const SchedulingOptions& scheduling, LoadOptions& load) {

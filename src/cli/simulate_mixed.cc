@@ -31,7 +31,10 @@ Result<std::vector<MixedPhase>> simulated_workload(const SimulateOptions& option
   WorkloadOptions workload = options.workload;
   WEFT_RETURN_IF_ERROR(need_one_number(options, "a workload"));
   if (!options.in_flight.empty()) workload.in_flight = options.in_flight.front();
-  return make_workload(complete_workload(std::move(workload), false));
+  WEFT_ASSIGN(std::vector<MixedPhase> phases,
+              make_workload(complete_workload(std::move(workload), false)));
+  WEFT_RETURN_IF_ERROR(sequences_of(phases, kMostSimulatedSequences));
+  return phases;
 }
 
 std::vector<Mode> workload_modes(const SimulateOptions& options) {

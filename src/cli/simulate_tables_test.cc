@@ -47,6 +47,18 @@ TEST(SimulateTables, WhyARunHasNoFigures) {
   EXPECT_NE(simulate_markdown(rows).find("why there is none"), std::string::npos);
 }
 
+TEST(SimulateSubjects, EachChipAndModelOnce) {
+  SimulateOptions options;
+  options.devices = {"910b3", "910b1", "910b3", "all"};
+  options.models = {"qwen-7b", "qwen-7b"};
+  const auto subjects = find_subjects(options);
+  ASSERT_TRUE(subjects.ok()) << subjects.error().message;
+  EXPECT_EQ(subjects->shapes.size(), 1U);
+  std::vector<std::string> names;
+  for (const timing::ChipModel& chip : subjects->chips) names.push_back(chip.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"910b3", "910b1", "article", "910b2", "910b4"}));
+}
+
 TEST(SimulateTables, OneRunThatHasFiguresIsAnOutcome) {
   SimulateProgress progress(1);
   SimulateRow row;

@@ -14,7 +14,6 @@ namespace weft {
 namespace {
 
 constexpr int kPrefillPasses = 4;
-constexpr int kMostSequences = 256;
 constexpr double kUsable = 0.95;  // of the chip's memory
 constexpr TokenId kVocabulary = 1000;
 
@@ -66,7 +65,7 @@ Result<ExecutorLimits> Simulation::limits_of(std::span<const MixedPhase> phases,
                                              bool groups) const {
   const int longest = longest_sequence(phases);
   ExecutorLimits limits;
-  WEFT_ASSIGN(limits.slots, sequences_of(phases, kMostSequences));
+  WEFT_ASSIGN(limits.slots, sequences_of(phases, kMostSimulatedSequences));
   limits.passes = 1 + kPrefillPasses * (groups ? 2 : 1);
   limits.rows = pass_rows + limits.slots;
   limits.output_rows = limits.slots;

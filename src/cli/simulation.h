@@ -17,8 +17,7 @@
 
 namespace weft {
 
-// Whether prompts and streams have cores of their own.
-inline bool has_groups(Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; }
+constexpr int kMostSimulatedSequences = 256;  // at once
 
 // What a run depends on beside chip and model.
 struct SimulationSettings {

@@ -19,5 +19,7 @@ inline std::optional<Mode> find_mode(std::string_view name) {
 }
 // In these a stream's gaps are held to the target.
 inline bool keeps_target(Mode mode) { return mode >= Mode::kFused; }
+// In these prompts and streams have cores of their own.
+inline bool has_groups(Mode mode) { return mode == Mode::kSplit || mode == Mode::kAuto; }
 
 }  // namespace weft

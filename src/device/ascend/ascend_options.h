@@ -19,8 +19,8 @@ struct ResidentOptions;
 struct AscendOptions {
   std::string name = "ascend";  // in the description: what the device is
   int ordinal = 0;
-  std::string kernels = "weft_kernels.o";  // the file that the kernels were compiled to
-  int cores = 1;                           // cube cores, each with two vector cores
+  std::string kernels = "weft_kernels_npu.o";  // the file that the kernels were compiled to
+  int cores = 1;                               // cube cores, each with two vector cores
   // Cores of Group::kPrefill and Group::kDecode: both 0, there are no such groups, or together all.
   int prefill_cores = 0;
   int decode_cores = 0;

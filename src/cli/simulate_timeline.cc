@@ -117,8 +117,9 @@ std::vector<std::vector<const RequestRecord*>> stream_lines(const PhaseRecord& r
   for (const RequestRecord& request : record.requests) {
     if (request.stream) streams.push_back(&request);
   }
-  std::stable_sort(streams.begin(), streams.end(),
-                   [](const auto* a, const auto* b) { return a->sent < b->sent; });
+  std::sort(streams.begin(), streams.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->sent, a) < std::pair(b->sent, b);  // of the same moment, in their order
+  });
   std::vector<std::vector<const RequestRecord*>> lines;
   for (const RequestRecord* stream : streams) {
     const auto free = std::find_if(lines.begin(), lines.end(), [&](const auto& line) {

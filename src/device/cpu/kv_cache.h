@@ -1,6 +1,6 @@
 #pragma once
-// KvCache: the keys and values of all blocks, one allocation. A block's layers lie together, so that
-// memory is touched for the first time block by block as sequences grow. Were a layer's blocks
+// KvCache: the keys and values of all blocks, one allocation. A block's layers lie together, so
+// that memory is touched for the first time block by block as sequences grow. Were a layer's blocks
 // together, a step that comes to new huge pages would touch one for each layer.
 
 #include <cstdint>

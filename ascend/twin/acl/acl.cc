@@ -260,7 +260,7 @@ aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numB
                                        size_t placeHolderNum) {
   if (cfg != nullptr || placeHolderNum != 0) {
     return fail(ACL_ERROR_INVALID_PARAM,
-                "the twin launches without a configuration and without placeholders");
+                "the twin takes no cfg and no placeHolderArray: nullptr and 0");
   }
   if (funcHandle == nullptr || numBlocks == 0 || numBlocks > 65535) {
     return fail(ACL_ERROR_INVALID_PARAM, fmt::format("a launch of {} blocks", numBlocks));

@@ -76,8 +76,8 @@ aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* op
 aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
 aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName,
                                 aclrtFuncHandle* funcHandle);
-// The arguments are in host memory, and copied before the call returns. The twin takes neither a
-// configuration nor placeholders.
+// The arguments are in host memory, and copied before the call returns. The twin refuses a cfg (how
+// a kernel is scheduled on a card) and a placeHolderArray (arguments that point at others).
 aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks,
                                        aclrtStream stream, aclrtLaunchKernelCfg* cfg,
                                        void* hostArgs, size_t argsSize,
